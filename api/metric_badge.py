@@ -120,14 +120,11 @@ async def _badge(services: Services, project_id: str, args: Mapping[str, str]) -
         return badge_with(UNKNOWN, Colour.GREY.code, args.get("label", "LLM"), style)
     label = args.get("label", f"{LABELS[metric]}, {range_}")
     now = services.clock()
-    async with services.cells.of(project_id).reading.snapshot() as connection:
-        access = await select_badge_access(connection, project_id) if is_project_id(project_id) else None
+    async with services.cells.snapshots(project_id) as snapshots:
+        access = await select_badge_access(snapshots.connection, project_id) if is_project_id(project_id) else None
         if access is None or not (access.is_public or _has_token(access.token, args.get("token"))):
             return badge_with(UNKNOWN, Colour.GREY.code, label, style)
-        summary = await _summary(
-            UsageReader.of_page(connection, services.cells.of(project_id).memo, _window(range_, now), project_id),
-            range_,
-        )
+        summary = await _summary(UsageReader.of_page(snapshots, _window(range_, now), project_id), range_)
     text = _text(metric, summary)
     return badge_with(text or "no runs", BLUE if text else Colour.GREY.code, label, style)
 

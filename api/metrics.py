@@ -1,6 +1,5 @@
 """GET /api/metrics."""
 
-from asyncio import gather
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -12,12 +11,12 @@ from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
 from api.auth import project_key
-from api.cells import OfCell
+from api.cells import MissingCells, OfCell
 from api.current import actor, services
 from api.operation import Answer, Content, Operation, documents
 from api.reply import reply
 from runtally.access.scopes import Scope, demand
-from runtally.cells import Cell
+from runtally.cells.request import missing
 from runtally.errors import Detail, Forbidden, InvalidInterval, InvalidPayload, InvalidRange, ProjectNotInferred
 from runtally.fields import ProjectId, camel, parse_project_id
 from runtally.money import as_json, plain
@@ -102,6 +101,7 @@ class MetricsAnswer(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
     cost_by_provider: dict[str, UsDollars]
     cost_by_model: dict[str, UsDollars]
     series: tuple[SeriesEntry, ...]
+    missing_cells: MissingCells | UnsetType = UNSET
 
 
 _SHORT = {"t": "2026-11-20T09:00:00Z", "costUSD": 0.0183, "errorRate": 0.25, "p95LatencyMs": 2140}
@@ -147,16 +147,10 @@ async def get_metrics() -> ResponseReturnValue:
     question = Question(
         window, RunFilter(project_id=project_id), by=BY_MODEL, measures=MEASURES, latencies=LatencyDetail.BUCKETS
     )
-    cells = services().cells.of_all(project_id)
-    first, *others = await gather(*(_summary(cell, question, is_added=len(cells) > 1) for cell in cells))
-    return reply(_answer(_times(window.start, window.interval, window.length), sum(others, first)))
-
-
-async def _summary(cell: Cell, question: Question, *, is_added: bool) -> Summary:
-    window, project_id = question.window, question.filter.project_id
-    async with cell.reading.snapshot() as connection:
-        reader = UsageReader(connection, cell.memo, window.now, project_id, window.start, is_added=is_added)
-        return await reader.summary(question)
+    async with services().cells.snapshots(project_id) as snapshots:
+        reader = UsageReader(snapshots, window.now, project_id, window.start)
+        summary = await reader.summary(question)
+    return reply(_answer(_times(window.start, window.interval, window.length), summary))
 
 
 def requested_project() -> str | None:
@@ -186,6 +180,7 @@ def _answer(times: Sequence[str], summary: Summary) -> MetricsAnswer:
         cost_by_provider={name: as_json(totals.cost_usd) for name, totals in summary.list_by(PROVIDER).items()},
         cost_by_model={name: as_json(totals.cost_usd) for name, totals in summary.list_by(MODEL).items()},
         series=tuple(SeriesEntry(each.t, each.cost_usd, each.error_rate, each.p95_latency_ms) for each in points),
+        missing_cells=missing() or UNSET,
     )
 
 

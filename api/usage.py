@@ -2,7 +2,6 @@
 
 import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from io import StringIO
 from typing import Annotated, Any, Literal
@@ -15,6 +14,7 @@ from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
 from api.auth import project_key
+from api.cells import MissingCells
 from api.current import actor, services
 from api.metrics import Count, UsDollars, requested_project
 from api.operation import Answer, Content, Operation, documents
@@ -22,17 +22,15 @@ from api.reply import Reply, reply
 from api.usage_query import UsageFormat, UsageQuery, UsageRequest, read_request
 from runtally.access.keys import names_of
 from runtally.access.scopes import Scope, demand
-from runtally.cells import Cell
-from runtally.db.combined import CombinedReads
+from runtally.cells.request import demand_all, missing
 from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked, Forbidden, InvalidPayload, InvalidRange, ProjectNotInferred
 from runtally.fields import camel
 from runtally.money import as_json
 from runtally.spreadsheets import guarded
 from runtally.usage.dimensions import KEY, OTHER, OTHER_NAME
-from runtally.usage.groups.groups import GroupAnswer, Sums, read_groups, read_groups_of_all
-from runtally.usage.groups.rows import GroupRowReader
-from runtally.usage.plan import Group, GroupQuestion
+from runtally.usage.groups.groups import GroupAnswer, GroupSource, Sums, read_groups_of
+from runtally.usage.plan import Group
 from runtally.usage.totals import NO_RUNS
 
 blueprint = Blueprint("usage", __name__, url_prefix="/api")
@@ -110,6 +108,7 @@ class UsageAnswer(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
     ) = UNSET
     has_more: bool
     next_page: str | None
+    missing_cells: MissingCells | UnsetType = UNSET
 
 
 _SUMS = {
@@ -164,33 +163,15 @@ async def get_usage() -> ResponseReturnValue:
     project_id = requested_project()
     demand(actor(), Scope.METRICS_READ, project_id)
     asked = read_request(request.args, project_id, services().clock())
-    cells = services().cells.of_all(project_id)
-    if len(cells) > 1:
-        answer = await _answer_of_all(cells, asked.question)
-        names = await _names_in_control(answer)
-    else:
-        async with cells[0].reading.snapshot() as connection:
-            answer = await read_groups(connection, asked.question, cells[0].memo)
-            async with services().control_beside(connection, project_id) as control:
-                names = await _names(control, answer)
+    async with services().cells.snapshots(project_id) as snapshots:
+        answer = await read_groups_of([GroupSource.of(one) for one in snapshots.every], asked.question)
+        async with services().control_beside(snapshots) as control:
+            names = await _names(control, answer)
     page = _Page(asked, answer)
-    return _as_csv(page) if asked.format is UsageFormat.CSV else reply(_as_json(page, names))
-
-
-async def _answer_of_all(cells: Sequence[Cell], question: GroupQuestion) -> GroupAnswer:
-    """Answer over the runs of all cells. Raises `StoreUnavailable`, which names the cell, rather than leave one out."""
-    async with AsyncExitStack() as stack:
-        snapshots = [await stack.enter_async_context(cell.reading.snapshot()) for cell in cells]
-        readers = [
-            GroupRowReader(CombinedReads.over(connection), cell.archived_groups)
-            for connection, cell in zip(snapshots, cells, strict=True)
-        ]
-        return await read_groups_of_all(readers, question)
-
-
-async def _names_in_control(answer: GroupAnswer) -> Mapping[UUID, str] | None:
-    async with services().control.database.connection() as control:
-        return await _names(control, answer)
+    if asked.format is UsageFormat.CSV:
+        demand_all()
+        return _as_csv(page)
+    return reply(_as_json(page, names))
 
 
 async def _names(control: Connection, answer: GroupAnswer) -> Mapping[UUID, str] | None:
@@ -245,6 +226,7 @@ def _as_json(page: _Page, names: Mapping[UUID, str] | None) -> UsageAnswer:
         key_names=UNSET if names is None else {str(id_): name for id_, name in names.items()},
         has_more=page.next is not None,
         next_page=page.next,
+        missing_cells=missing() or UNSET,
     )
 
 

@@ -11,7 +11,7 @@ from benchmarks import at_volume, machine, plot, table
 from benchmarks.options import Options
 from benchmarks.progress import Progress
 from benchmarks.result import Figures, Row
-from benchmarks.rows import archive, badge, connections, cost, ingest, otlp, relay, running, tracking
+from benchmarks.rows import archive, badge, cells, connections, cost, ingest, otlp, relay, running, tracking
 from benchmarks.rows.volumes import Size
 from benchmarks.store import Postgres, postgres
 from benchmarks.wrk import check_installed
@@ -28,6 +28,7 @@ BY_NUMBER: dict[int, tuple[str, Callable[[Postgres, Options], list[Row]]]] = {
     15: ("relay", relay.relayed),
     18: ("tracked keys", tracking.tracked_batches),
     19: ("OTLP", otlp.otlp),
+    21: ("cells", cells.two_cells),
     22: ("archive", archive.archived),
     23: ("connections", connections.flushes),
 }

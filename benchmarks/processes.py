@@ -78,10 +78,10 @@ def runtally(*arguments: str, database_url: str, **environment: str) -> str:
     ).stdout.strip()
 
 
-def differences(*arguments: str, database_url: str) -> str:
+def differences(*arguments: str, database_url: str, **environment: str) -> str:
     """The last lines of a command of the product that compares, if it found a difference; nothing if it found none."""
     try:
-        runtally(*arguments, database_url=database_url)
+        runtally(*arguments, database_url=database_url, **environment)
     except subprocess.CalledProcessError as error:
         return (str(error.stdout) + str(error.stderr)).strip() or f"exit code {error.returncode}"
     return ""

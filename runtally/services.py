@@ -10,7 +10,8 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from runtally.access.openid import OpenIdProvider
 from runtally.alerts.channels.mail import Mailer
 from runtally.alerts.registry import Channels
-from runtally.cells import Cells, Connections
+from runtally.cells.cell import Cell, Connections
+from runtally.cells.cells import Cells
 from runtally.clock import Clock, system_clock
 from runtally.db import pair
 from runtally.db.database import Connection, Database
@@ -28,6 +29,7 @@ from runtally.pricing.comparison import Comparison
 from runtally.pricing.repricing.repricer import Repricer
 from runtally.settings import Settings
 from runtally.usage.colours import Colours
+from runtally.usage.snapshots import Snapshots
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +54,28 @@ class Services:
 
     def sessions_of(self, project_id: str | None) -> AbstractAsyncContextManager[tuple[AsyncSession, AsyncSession]]:
         """Open sessions of control and of a project's cell, which is committed first. Raises `StoreUnavailable`."""
-        return pair.sessions(self.control.database, self.cells.of(project_id).database)
+        return pair.sessions(self.control.database, self._cell_of(project_id).database)
 
     def granting(self, project_id: str | None) -> AbstractAsyncContextManager[tuple[AsyncSession, AsyncSession]]:
         """Open sessions of a project's cell and of control, which is committed first. Raises `StoreUnavailable`."""
-        return pair.sessions(self.cells.of(project_id).database, self.control.database)
+        return pair.sessions(self._cell_of(project_id).database, self.control.database)
+
+    def _cell_of(self, project_id: str | None) -> Cell:
+        return self.cells.at_hand if project_id is None else self.cells.of(project_id)
 
     @asynccontextmanager
-    async def control_beside(self, connection: Connection, project_id: str | None) -> AsyncIterator[Connection]:
-        """Open a connection to control in addition to one to a project's cell: the same one where they are one database."""
-        if not self.is_apart(project_id):
-            yield connection
-            return
+    async def control_beside(self, snapshots: Snapshots) -> AsyncIterator[Connection]:
+        """Open a connection to control in addition to those to cells: the same one where one of them is its database."""
+        for one in snapshots.every:
+            if one.database is not None and self.control.database.is_same(one.database):
+                yield one.reads.connection
+                return
         async with self.control.database.connection() as other:
             yield other
 
     def is_apart(self, project_id: str | None) -> bool:
-        """Return whether a project is in another database than control."""
-        return not self.control.database.is_same(self.cells.of(project_id).database)
+        """Return whether a project is in another database than control; of all projects, whether all are."""
+        return not any(self.control.database.is_same(cell.database) for cell in self.cells.of_all(project_id))
 
     @property
     def ingest(self) -> Intake:

@@ -14,6 +14,7 @@ from runtally.usage.read import project_report
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import ProjectReport
 from runtally.usage.sketch import NO_LATENCY, Latencies, Latency
+from runtally.usage.snapshots import Snapshots
 from runtally.usage.summary import Summary
 from runtally.usage.totals import Totals, group_sum
 from runtally.usage.window import TimeRange, Window
@@ -73,7 +74,7 @@ async def read_summary(  # noqa: PLR0913  # What is read, and with what.
     latencies: LatencyDetail = LatencyDetail.BUCKETS,
 ) -> Summary:
     """Read what runs of a project, or of all with None, came to in each bucket of a window."""
-    reader = UsageReader.of_page(connection, memo or DayMemo(0), window, project_id)
+    reader = UsageReader.of_page(Snapshots.of(connection, memo or DayMemo(0)), window, project_id)
     run_filter = run_filter.replace(project_id=project_id)
     question = Question(window, run_filter, by=BY_MODEL, bar=window.interval, latencies=latencies)
     return await reader.summary(question)
@@ -89,5 +90,5 @@ async def read_report(  # noqa: PLR0913, PLR0917  # As above.
 ) -> ProjectReport:
     """Read what the page of a project says."""
     window = Window.of(range_, now, range_.chart_interval)
-    reader = UsageReader.of_page(connection, memo or DayMemo(0), window, project_id)
+    reader = UsageReader.of_page(Snapshots.of(connection, memo or DayMemo(0)), window, project_id)
     return await project_report(reader, window, run_filter)

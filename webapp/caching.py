@@ -11,7 +11,9 @@ from quart import Response, g, request
 
 from api.current import actor, services
 from runtally.access.history_queries import RecentChanges, select_latest_changes, select_recent_changes
-from runtally.db.database import Connection
+from runtally.cells.cells import CellSnapshot, CellSnapshots
+from runtally.cells.request import missing
+from runtally.db.combined import gathered
 from runtally.usage.reader import UsageReader, compared_since
 from runtally.usage.window import Range, Window
 
@@ -21,23 +23,24 @@ ASK_FIRST = "private, no-cache"
 VARY = ("HX-Request", "HX-Request-Type", "Cookie")
 
 
-async def recent_changes(reading: Connection, project_id: str | None = None) -> RecentChanges:
+async def recent_changes(snapshots: CellSnapshots, project_id: str | None = None) -> RecentChanges:
     """Return a value that changes with every audit entry.
 
     Entries too recent for a replica are read from the main database.
     """
-    changes = await _changes_of_cell(reading, project_id)
+    first, *others = await gathered(_changes_of_cell(one, project_id) for one in snapshots.every)
+    latest = tuple(entry for one in (first, *others) for entry in (*one.latest, 0))
+    changes = replace(first, latest=latest)
     if not services().is_apart(project_id):
         return changes
     async with services().control.database.connection() as connection:
         return replace(changes, in_control=await select_latest_changes(connection))
 
 
-async def _changes_of_cell(reading: Connection, project_id: str | None) -> RecentChanges:
-    cell = services().cells.of(project_id)
-    if not cell.reading.has_replica:
-        return await select_recent_changes(reading, project_id)
-    async with cell.database.connection() as connection:
+async def _changes_of_cell(snapshot: CellSnapshot, project_id: str | None) -> RecentChanges:
+    if not snapshot.cell.reading.has_replica:
+        return await select_recent_changes(snapshot.reads.connection, project_id)
+    async with snapshot.cell.database.connection() as connection:
         return await select_recent_changes(connection, project_id)
 
 
@@ -49,13 +52,14 @@ async def unchanged(usage: UsageReader, window: Window, changes: RecentChanges) 
     """
     # Every page of a report also shows the cost of the month.
     since = min(compared_since(window), Window.of(Range.MONTH, window.now).start)
-    runs = (await usage.days()).tag(since)
+    runs = await usage.tag(since)
     minute, reader = window.now.replace(second=0, microsecond=0), actor()
     made_of = (
         (
             runs,
             changes.latest,
             changes.in_control,
+            missing(),
             services().prices.book.version,
             minute,
             window.start,

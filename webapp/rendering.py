@@ -13,9 +13,10 @@ from api.errors import status_of
 from runtally.access import saved_views
 from runtally.access.scopes import Permission, Scope, may
 from runtally.audit import Actor, ActorKind
+from runtally.cells.request import missing
 from runtally.errors import PasswordsBusy, RateLimited, RuntallyError
 from webapp.caching import ASK_FIRST, VARY
-from webapp.cells import CellChoice, choice
+from webapp.cells import are_several
 from webapp.templating import templates
 
 THEME_COOKIE = "theme"
@@ -71,8 +72,8 @@ class Shell:
     """The result of the form before this page."""
     can_be_asked_again: bool = True
     """Whether the same request returns the same page, and changes nothing."""
-    cells: CellChoice | None = None
-    """The cell whose projects the page shows, where there are several."""
+    missing_cells: tuple[str, ...] = ()
+    """The cells that are away, and whose projects the page therefore leaves out."""
 
     @property
     def is_signed_in(self) -> bool:
@@ -120,7 +121,10 @@ async def render(page: Page, status: int = 200) -> Response:
     """Render the page, or, for htmx, its fragment with the title of the tab."""
     name = page.fragment if wants_part() else page.template
     flash = None if wants_part() else request.cookies.get(FLASH_COOKIE)
-    html = templates.get_template(name).render(page=page, shell=_shell(flash))
+    shell = _shell(flash)
+    html = templates.get_template(name).render(page=page, shell=shell)
+    if wants_part() and are_several():
+        html = templates.get_template("site/_missing_cells.html").render(shell=shell) + html
     if wants_part() and page.document_title is not None:
         html = Markup("<title>{}</title>\n").format(page.document_title) + Markup(html)  # noqa: S704  # Jinja escaped it.
     response = Response(html, status)
@@ -174,5 +178,5 @@ def _shell(flash: str | None) -> Shell:
         here,
         unquote(flash) if flash else None,
         can_be_asked_again,
-        choice(),
+        missing(),
     )

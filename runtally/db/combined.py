@@ -6,6 +6,7 @@ the driver's, which together take longer than the answers of most.
 
 import asyncio
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -48,7 +49,49 @@ class Row(tuple[Any, ...]):  # noqa: SLOT001  # Its types have.
         return self.names
 
 
-class CombinedReads:
+class Reads(ABC):
+    """Runs readings that do not depend on each other."""
+
+    @overload
+    async def together(self, one: Coroutine[Any, Any, A], two: Coroutine[Any, Any, B], /) -> tuple[A, B]: ...
+    @overload
+    async def together(
+        self, one: Coroutine[Any, Any, A], two: Coroutine[Any, Any, B], three: Coroutine[Any, Any, C], /
+    ) -> tuple[A, B, C]: ...
+    @overload
+    async def together(
+        self,
+        one: Coroutine[Any, Any, A],
+        two: Coroutine[Any, Any, B],
+        three: Coroutine[Any, Any, C],
+        four: Coroutine[Any, Any, D],
+        /,
+    ) -> tuple[A, B, C, D]: ...
+
+    async def together(self, *readings: Coroutine[Any, Any, Any]) -> tuple[Any, ...]:
+        """Run several readings, and return what each returned. When one fails, the others are cancelled."""
+        return tuple(await self.each(readings))
+
+    @abstractmethod
+    async def each(self, readings: Sequence[Coroutine[Any, Any, A]]) -> list[A]:
+        """Run any number of readings, and return what each returned."""
+
+
+class ReadsInTurn(Reads):
+    """Runs one reading after the other, for readings that ask several databases at once.
+
+    At the same time, each could wait in one database for a statement of another that waits in another database for it.
+    """
+
+    async def each(self, readings: Sequence[Coroutine[Any, Any, A]]) -> list[A]:
+        try:
+            return [await one for one in readings]
+        finally:
+            for one in readings:
+                one.close()
+
+
+class CombinedReads(Reads):
     """A connection for reading. What `together` runs at the same time waits until all of it asks or is done.
 
     Every statement sees the same moment, so the connection must be a snapshot.
@@ -94,26 +137,6 @@ class CombinedReads:
     async def fetchval(self, sql: str, *values: object) -> Any:  # noqa: ANN401  # Whatever is selected.
         row = await self.fetchrow(sql, *values)
         return None if row is None else row[0]
-
-    @overload
-    async def together(self, one: Coroutine[Any, Any, A], two: Coroutine[Any, Any, B], /) -> tuple[A, B]: ...
-    @overload
-    async def together(
-        self, one: Coroutine[Any, Any, A], two: Coroutine[Any, Any, B], three: Coroutine[Any, Any, C], /
-    ) -> tuple[A, B, C]: ...
-    @overload
-    async def together(
-        self,
-        one: Coroutine[Any, Any, A],
-        two: Coroutine[Any, Any, B],
-        three: Coroutine[Any, Any, C],
-        four: Coroutine[Any, Any, D],
-        /,
-    ) -> tuple[A, B, C, D]: ...
-
-    async def together(self, *readings: Coroutine[Any, Any, Any]) -> tuple[Any, ...]:
-        """Run several readings at the same time. When one fails, the others are cancelled."""
-        return tuple(await self.each(readings))
 
     async def each(self, readings: Sequence[Coroutine[Any, Any, A]]) -> list[A]:
         """Run any number of readings at the same time, and return what each returned."""
@@ -176,7 +199,10 @@ class CombinedReads:
 
 async def gathered(readings: Iterable[Coroutine[Any, Any, A]]) -> list[A]:
     """Run readings at the same time, and return what each returned. When one fails, the others are cancelled and have ended."""
-    tasks = [asyncio.create_task(one) for one in readings]
+    every = [*readings]
+    if len(every) == 1:
+        return [await every[0]]
+    tasks = [asyncio.create_task(one) for one in every]
     try:
         return await asyncio.gather(*tasks)
     except BaseException:

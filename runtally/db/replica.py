@@ -4,7 +4,6 @@ A check every second decides this, not the readers, so that nobody waits for a r
 that may be a little late: read what was just changed, or will be changed, from the main database.
 """
 
-import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -16,13 +15,12 @@ from typing import Self
 import structlog
 
 from runtally.db.database import Connection, Database
+from runtally.db.probe import Probe
 from runtally.db.queries import select_replayed_position, select_written_position
 from runtally.errors import StoreUnavailable
 
 # A replica further behind is not read: a run that was acknowledged should be visible.
 LAG_SECONDS = 10.0
-# The check runs every second, so that a replica that hangs is noticed soon.
-CHECK_SECONDS = 2.0
 # A lag of more than a minute need not be measured exactly.
 REMEMBERED = 60
 
@@ -44,7 +42,7 @@ class Reader:
         self._downloading = downloading
         self._clock = clock
         self._is_well = False
-        self._looking: asyncio.Task[float] | None = None
+        self._probe = Probe(self._lag)
         # Positions that the main database had written, and when; the oldest first.
         self._written: deque[tuple[float, int]] = deque(maxlen=REMEMBERED)
 
@@ -66,8 +64,7 @@ class Reader:
             try:
                 yield reader
             finally:
-                if reader._looking is not None:
-                    reader._looking.cancel()
+                reader._probe.close()
 
     @property
     def has_replica(self) -> bool:
@@ -102,25 +99,21 @@ class Reader:
         """Check whether the replica is healthy."""
         if self._replica is None:
             return
-        # Closing a connection that hangs takes long as well, so the task is left running.
-        self._looking = self._looking or asyncio.create_task(self._lag(self._replica))
-        done, _ = await asyncio.wait({self._looking}, timeout=CHECK_SECONDS)
-        if not done:
-            self._found(is_well=False, why="it does not answer")
-            return
-        looked, self._looking = self._looking, None
         try:
-            lag = looked.result()
+            lag = await self._probe.result()
+        except TimeoutError:
+            self._found(is_well=False, why="it does not answer")
         except StoreUnavailable:
             self._found(is_well=False, why="it is out of reach")
         else:
             self._found(is_well=lag <= LAG_SECONDS, why="it is too far behind")
 
-    async def _lag(self, replica: Database) -> float:
+    async def _lag(self) -> float:
         """Return by how many seconds the replica is behind, by the clock of this process alone."""
+        assert self._replica is not None  # noqa: S101  # It is not asked without one.
         async with self._main.connection() as connection:
             self._written.append((self._clock(), await select_written_position(connection)))
-        async with replica.connection() as connection:
+        async with self._replica.connection() as connection:
             replayed = await select_replayed_position(connection)
         while len(self._written) > 1 and self._written[1][1] <= replayed:
             self._written.popleft()

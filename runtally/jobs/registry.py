@@ -7,6 +7,7 @@ from runtally.alerts.evaluator import EXPIRED_AT_ONCE, AlertEvaluator, expire_al
 from runtally.alerts.sender import AlertSender
 from runtally.clock import Clock
 from runtally.db.database import Database
+from runtally.db.probe import Watch
 from runtally.db.replica import Reader
 from runtally.directory.directory import Directory
 from runtally.jobs.loop import Job
@@ -124,6 +125,11 @@ def rules_job(retention: LiveRetention) -> Job:
 
 def replica_job(reading: Reader) -> Job:
     return _short("replica", reading.check, REPLICA_SECONDS, REPLICA_SECONDS)
+
+
+def watch_job(watch: Watch) -> Job:
+    """Check whether a cell answers, of several."""
+    return _short("watch", watch.check, REPLICA_SECONDS, REPLICA_SECONDS)
 
 
 def retention_job(dropper: Dropper) -> Job:

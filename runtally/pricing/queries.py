@@ -1,7 +1,7 @@
 """SQL of prices."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
@@ -198,6 +198,17 @@ class UsedModel:
     input_tokens: int
     output_tokens: int
     last_used_at: datetime
+
+    def __add__(self, other: "UsedModel") -> "UsedModel":
+        """Return the use of the same model in two databases."""
+        return replace(
+            self,
+            runs=self.runs + other.runs,
+            unpriced=self.unpriced + other.unpriced,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            last_used_at=max(self.last_used_at, other.last_used_at),
+        )
 
 
 async def select_used_models(connection: Connection, since: datetime) -> tuple[UsedModel, ...]:

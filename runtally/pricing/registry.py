@@ -10,11 +10,11 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlmodel import col, func, or_, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from runtally.db.database import Connection
 from runtally.models.price import PriceEntry, ProjectDiscount
 from runtally.pricing import queries
 from runtally.pricing.book import PriceBook
 from runtally.pricing.queries import UsedModel
+from runtally.usage.snapshots import Snapshots
 
 # A model that was not used for so long needs no price.
 USED_WITHIN = timedelta(days=90)
@@ -68,19 +68,20 @@ async def list_discounts(session: AsyncSession) -> Sequence[ProjectDiscount]:
     return (await session.exec(select(ProjectDiscount).order_by(col(ProjectDiscount.project_id), start))).all()
 
 
-async def list_in_use(connection: Connection, book: PriceBook, now: datetime) -> Mapping[int, int | None]:
+async def list_in_use(snapshots: Snapshots, book: PriceBook, now: datetime) -> Mapping[int, int | None]:
     """List the entries that price models in use, with the number of their runs, the most first.
 
     Each is followed by the entry for its longest contexts, if there is one, with None: how many runs are so long is not
     counted.
     """
     since = now - USED_WITHIN
-    everywhere = await queries.select_used_models(connection, since)
-    own = await queries.select_used_models_of(connection, since, book.with_prices)
+    own = await snapshots.of_each(lambda one: queries.select_used_models_of(one, since, book.with_prices))
     # Use by projects with prices of their own counts as theirs alone.
-    uses: list[tuple[str | None, UsedModel, int]] = [(None, one, one.runs) for one in everywhere]
-    uses += [(None, one, -one.runs) for _, one in own]
-    uses += [(project_id, one, one.runs) for project_id, one in own]
+    uses: list[tuple[str | None, UsedModel, int]] = [
+        (None, one, one.runs) for one in await list_used_models(snapshots, now)
+    ]
+    for owner, one in (used for of_one in own for used in of_one):
+        uses += [(None, one, -one.runs), (owner, one, one.runs)]
     runs: Counter[int] = Counter()
     longest: dict[int, set[int]] = defaultdict(set)
     for project_id, one, number in uses:
@@ -96,32 +97,43 @@ async def list_in_use(connection: Connection, book: PriceBook, now: datetime) ->
     return found
 
 
+async def list_used_models(snapshots: Snapshots, now: datetime) -> list[UsedModel]:
+    """List the models that were used lately, in all projects together, the most used first."""
+    first, *others = await snapshots.of_each(lambda one: queries.select_used_models(one, now - USED_WITHIN))
+    if not others:
+        return [*first]
+    found: dict[tuple[str, str], UsedModel] = {}
+    for one in (used for of_one in (first, *others) for used in of_one):
+        key = one.provider, one.model
+        found[key] = found[key] + one if key in found else one
+    return sorted(found.values(), key=lambda one: (-one.runs, one.provider, one.model))
+
+
 async def list_unpriced(
-    connection: Connection, book: PriceBook, direct_providers: Iterable[str], now: datetime
+    snapshots: Snapshots, book: PriceBook, direct_providers: Iterable[str], now: datetime
 ) -> tuple[UsedModel, ...]:
     """List the models in use that have no price now, those with the most runs first.
 
     A direct provider needs no price, as long as it reports costs.
     """
     direct = {name.casefold() for name in direct_providers}
-    used = await queries.select_used_models(connection, now - USED_WITHIN)
     return tuple(
         one
-        for one in used
+        for one in await list_used_models(snapshots, now)
         if book.price_for(one.provider, one.model, now, 0) is None
         and (one.unpriced or one.provider.casefold() not in direct)
     )
 
 
 async def list_priced_by(
-    connection: Connection, book: PriceBook, entry: PriceEntry, now: datetime
+    snapshots: Snapshots, book: PriceBook, entry: PriceEntry, now: datetime
 ) -> tuple[UsedModel, ...]:
     """List the models in use whose runs the entry prices now, the most used first.
 
     The runs must be long enough for the entry's tier.
     """
     found = []
-    for one in await queries.select_used_models(connection, now - USED_WITHIN):
+    for one in await list_used_models(snapshots, now):
         price = book.price_for(one.provider, one.model, now, entry.above_input_tokens + 1, entry.project_id)
         if price is not None and price.id == entry.id:
             found.append(one)

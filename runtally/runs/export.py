@@ -9,6 +9,7 @@ import asyncio
 import csv
 import io
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -18,6 +19,7 @@ import msgspec
 
 from runtally.archive.queries import KeptFile
 from runtally.archive.reading import DOWNLOAD_SECONDS, ArchivedRuns
+from runtally.db.combined import gathered
 from runtally.db.replica import Reader
 from runtally.errors import InvalidExport
 from runtally.extras import Extra
@@ -77,20 +79,27 @@ _CONTENT_TYPES = {
 }
 
 
-async def export(  # noqa: PLR0913, PLR0917  # Which runs, how, and from where.
-    reading: Reader,
+@dataclass(frozen=True, slots=True)
+class ExportSource:
+    """A database, and the archive of runs that left it."""
+
+    reading: Reader
+    archive: ArchivedRuns | None = None
+
+
+async def export(
+    sources: Sequence[ExportSource],
     run_filter: RunFilter,
     now: datetime,
     format_: Format,
     on_runs: Callable[[int], None] = lambda _: None,
-    archive: ArchivedRuns | None = None,
 ) -> AsyncGenerator[bytes, None]:
     """Write the runs that match, in chunks; the first is empty, and comes once the first runs are read.
 
     `on_runs` is called with the number of runs in each chunk. Raises `StoreBusy` and `StoreUnavailable`, and
     `ArchiveError` and `MissingExtra` where archived runs are among them.
     """
-    chunks = _read(reading, run_filter, now, archive)
+    chunks = _read(sources, run_filter, now)
     first = await anext(chunks)
     yield b""
     counted = _counted(first, chunks, on_runs)
@@ -108,33 +117,53 @@ async def export(  # noqa: PLR0913, PLR0917  # Which runs, how, and from where.
 
 
 async def _read(
-    reading: Reader, run_filter: RunFilter, now: datetime, archive: ArchivedRuns | None
+    sources: Sequence[ExportSource], run_filter: RunFilter, now: datetime
 ) -> AsyncIterator[Sequence[StoredRun]]:
     """Read page after page, each of its own moment. No connection is held in between, however slow the reader is."""
-    if archive is not None:
-        async with reading.for_downloads() as connection:
-            files = await archived.files_for(archive, connection, run_filter, now, Position())
-        # Before the first byte is sent.
-        await archive.check(files)
+    # Before the first byte is sent.
+    await gathered(_check_archive(one, run_filter, now) for one in sources)
     place, has_more = None, True
     while has_more:
-        files = []
-        async with reading.for_downloads() as connection:
-            chunk = await read_chunk(connection, run_filter, now, place)
-            if archive is not None:
-                # Of the same moment, so that a run that moves in between is in one of both.
-                end = chunk.reached.occurred_at if chunk.reached else None
-                files = await archived.files_for(
-                    archive, connection, run_filter, now, Position(Direction.OLDER, place), end
-                )
-        if archive is not None and files:
-            chunk = await _with_archived(chunk, archive, files, run_filter, now, place)
+        first, *others = await gathered(_chunk(one, run_filter, now, place) for one in sources)
+        chunk = first
+        for more in others:
+            chunk = _merged(chunk, more)
         place, has_more = chunk.reached, chunk.reached is not None
         yield chunk.runs[:WRITTEN_RUNS]
         for start in range(WRITTEN_RUNS, len(chunk.runs), WRITTEN_RUNS):
             # Writing so many takes tens of milliseconds, in which nothing else is answered.
             await asyncio.sleep(0)
             yield chunk.runs[start : start + WRITTEN_RUNS]
+
+
+async def _check_archive(source: ExportSource, run_filter: RunFilter, now: datetime) -> None:
+    if source.archive is None:
+        return
+    async with source.reading.for_downloads() as connection:
+        files = await archived.files_for(source.archive, connection, run_filter, now, Position())
+    await source.archive.check(files)
+
+
+async def _chunk(source: ExportSource, run_filter: RunFilter, now: datetime, place: Place | None) -> Chunk:
+    """Read the next runs of a database and its archive."""
+    files: Sequence[KeptFile] = ()
+    async with source.reading.for_downloads() as connection:
+        chunk = await read_chunk(connection, run_filter, now, place)
+        if source.archive is not None:
+            # Of the same moment, so that a run that moves in between is in one of both.
+            end = chunk.reached.occurred_at if chunk.reached else None
+            files = await archived.files_for(
+                source.archive, connection, run_filter, now, Position(Direction.OLDER, place), end
+            )
+    if source.archive is None or not files:
+        return chunk
+    return await _with_archived(chunk, source.archive, files, run_filter, now, place)
+
+
+def _merged(one: Chunk, other: Chunk) -> Chunk:
+    """Return the runs of both in one order, as far as both went."""
+    stop = archived.first_stop((one.reached, other.reached), Direction.OLDER)
+    return Chunk(archived.merged(one.runs, other.runs, stop, Direction.OLDER), stop)
 
 
 async def _with_archived(  # noqa: PLR0913, PLR0917  # What was read, and where to look for more.
@@ -146,18 +175,16 @@ async def _with_archived(  # noqa: PLR0913, PLR0917  # What was read, and where 
     place: Place | None,
 ) -> Chunk:
     """Add archived runs to a chunk, as far as it went."""
-    direction = Direction.OLDER
     old = await archived.walk(
         archive,
         files,
         run_filter,
         now,
-        Position(direction, place),
+        Position(Direction.OLDER, place),
         limit=ARCHIVED_CHUNK_RUNS,
         seconds=DOWNLOAD_SECONDS,
     )
-    stop = archived.first_stop((chunk.reached, old.stopped_at), direction)
-    return Chunk(archived.merged(chunk.runs, old.runs, stop, direction), stop)
+    return _merged(chunk, Chunk(old.runs, old.stopped_at))
 
 
 async def _counted(

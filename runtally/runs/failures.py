@@ -105,14 +105,15 @@ async def read_kinds(
     """
     if failed > failure_queries.MAX_KINDS_READ:
         return None
-    days, until = await reader.days(), max(window.start, min(window.until, reader.midnight))
+    days, until = await reader.only.days(), max(window.start, min(window.until, reader.midnight))
     closed, open_ = TimeSpan(window.start, until), TimeSpan(until, window.until)
 
     async def of(span: TimeSpan) -> Mapping[tuple[str, Status], int]:
         return await failure_queries.select_kinds(reader.connection, run_filter, span) if span else {}
 
     parts = await reader.reads.together(
-        reader.memo.of(("kinds", run_filter, closed), days.version(closed), reader.now, lambda: of(closed)), of(open_)
+        reader.only.memo.of(("kinds", run_filter, closed), days.version(closed), reader.now, lambda: of(closed)),
+        of(open_),
     )
     kinds = Counter[tuple[str, Status]]()
     for part in parts:

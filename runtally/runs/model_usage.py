@@ -6,15 +6,14 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 from runtally.clock import start_of_day
-from runtally.db.database import Connection
 from runtally.models.measures import MEASURES
 from runtally.models.rollup import GRAINS
 from runtally.tokens import COUNT_COLUMNS, Usage
 from runtally.usage.dimensions import BY_MODEL
 from runtally.usage.filter import RunFilter
-from runtally.usage.memo import DayMemo
 from runtally.usage.question import Question
 from runtally.usage.reader import UsageReader
+from runtally.usage.snapshots import Snapshots
 from runtally.usage.summary import Group, Summary
 from runtally.usage.totals import Totals
 from runtally.usage.window import LAST, CustomRange, Window, ceil
@@ -43,16 +42,14 @@ class UsageByDay:
     days: Mapping[date, Sequence[ModelUsage]]
 
 
-async def read_usage_by_day(
-    connection: Connection, memo: DayMemo, project_id: str | None, since: datetime, now: datetime
-) -> UsageByDay:
+async def read_usage_by_day(snapshots: Snapshots, project_id: str | None, since: datetime, now: datetime) -> UsageByDay:
     """Read it for a project, or with None for all, from the first stored bucket on that begins then or later.
 
     Runs of days to come count as well.
     """
     first = ceil(since, GRAINS[-1].length)
     midnight = start_of_day(first + DAY - timedelta(microseconds=1))
-    reader = UsageReader(connection, memo, now, project_id, since=first)
+    reader = UsageReader(snapshots, now, project_id, since=first)
 
     async def read(start: datetime, until: datetime) -> Summary:
         window = Window.of(CustomRange(start, until), now, DAY)

@@ -4,6 +4,7 @@ Pages follow an index from a position on, so the thousandth costs as much as the
 any run matches, the page says how far it looked, and its reader decides whether to go on.
 """
 
+import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -19,6 +20,7 @@ from runtally.runs.conditions import conditions_of
 from runtally.runs.explain import Explanation, explain
 from runtally.runs.position import Direction, Place, Position
 from runtally.runs.scan import find_scan_bounds
+from runtally.runs.sources import RunSource, RunSources, of_each
 from runtally.runs.trace import Trace, trace_of
 from runtally.runs.values import Chunk, Extremes, Latencies, ListedRun, Scan, Totals
 from runtally.usage.filter import RunFilter
@@ -76,26 +78,29 @@ class ExplainedRun:
     is_archived: bool = False
 
 
-async def read_page(
-    connection: Connection,
-    run_filter: RunFilter,
-    now: datetime,
-    position: Position,
-    archive: ArchivedRuns | None = None,
-) -> RunPage:
+async def read_page(sources: RunSources, run_filter: RunFilter, now: datetime, position: Position) -> RunPage:
     """Read a page of runs from a position on. The newest page is always full, even when the reader comes to it from an older one."""
-    found, problem = await _walk(connection, run_filter, now, position), None
-    if archive is not None:
-        try:
-            found = await _with_archived(found, connection, run_filter, now, position, archive)
-        except (ArchiveError, MissingExtra) as error:
-            problem = error.message
+    first, *others = await of_each(sources, lambda one: _scan(one, run_filter, now, position))
+    found, problem = first
+    for scan, problem_there in others:
+        found, problem = _merged(found, scan, position.direction), problem or problem_there
     if position.direction is Direction.OLDER:
         return replace(_towards_older(found, position.place), problem=problem)
     page = _towards_newer(found, position.place)
     if page.newer is None and len(page.runs) < PAGE_RUNS:
-        return await read_page(connection, run_filter, now, Position(), archive)
+        return await read_page(sources, run_filter, now, Position())
     return replace(page, problem=problem)
+
+
+async def _scan(source: RunSource, run_filter: RunFilter, now: datetime, position: Position) -> tuple[Scan, str | None]:
+    """Scan a database and its archive; if that cannot be read, return why."""
+    found = await _walk(source.connection, run_filter, now, position)
+    if source.archive is None:
+        return found, None
+    try:
+        return await _with_archived(found, source.connection, run_filter, now, position, source.archive), None
+    except (ArchiveError, MissingExtra) as error:
+        return found, error.message
 
 
 async def _with_archived(  # noqa: PLR0913, PLR0917  # What was found, and where to look for more.
@@ -107,16 +112,24 @@ async def _with_archived(  # noqa: PLR0913, PLR0917  # What was found, and where
     archive: ArchivedRuns,
 ) -> Scan:
     """Add archived runs to a scan, as far as it went. Raises `ArchiveError` and `MissingExtra`."""
-    is_full = len(found.runs) > PAGE_RUNS
-    stopped_at = found.runs[-1].place if is_full else found.stopped_at
+    stopped_at = _end_of(found)
     end = stopped_at.occurred_at if stopped_at else None
     files = await archived.files_for(archive, connection, run_filter, now, position, end)
     if not files:
         return found
     old = await archived.walk(archive, files, run_filter, now, position, limit=PAGE_RUNS + 1)
-    stop = archived.first_stop((stopped_at, old.stopped_at), position.direction)
-    runs = archived.merged(found.runs, tuple(map(archived.listed, old.runs)), stop, position.direction)
-    return Scan(runs[: PAGE_RUNS + 1], stop)
+    return _merged(found, Scan(tuple(map(archived.listed, old.runs)), old.stopped_at), position.direction)
+
+
+def _merged(one: Scan, other: Scan, direction: Direction) -> Scan:
+    """Return the runs of two scans in one order, as far as both went."""
+    stop = archived.first_stop((_end_of(one), _end_of(other)), direction)
+    return Scan(archived.merged(one.runs, other.runs, stop, direction)[: PAGE_RUNS + 1], stop)
+
+
+def _end_of(scan: Scan) -> Place | None:
+    """Return the place where a scan stopped; None if there are no more runs."""
+    return scan.runs[-1].place if len(scan.runs) > PAGE_RUNS else scan.stopped_at
 
 
 async def _walk(connection: Connection, run_filter: RunFilter, now: datetime, position: Position) -> Scan:
@@ -145,10 +158,13 @@ async def _walk_once(  # noqa: PLR0913  # Where from, and how far.
     return walk
 
 
-async def read_newest(
-    connection: Connection, run_filter: RunFilter, now: datetime, limit: int
-) -> tuple[ListedRun, ...]:
+async def read_newest(sources: RunSources, run_filter: RunFilter, now: datetime, limit: int) -> tuple[ListedRun, ...]:
     """The newest runs that match, as far as one walk finds them."""
+    found = await of_each(sources, lambda one: _newest(one.connection, run_filter, now, limit))
+    return tuple(heapq.merge(*found, key=archived.key_of, reverse=True))[:limit]
+
+
+async def _newest(connection: Connection, run_filter: RunFilter, now: datetime, limit: int) -> tuple[ListedRun, ...]:
     found: tuple[ListedRun, ...] = ()
     for steps in (MATCHING_STEPS,) if run_filter.narrowed else (FEW_STEPS, MATCHING_STEPS):
         bounds = await find_scan_bounds(connection, run_filter, now, Position(), steps=steps)
@@ -203,11 +219,23 @@ def totals_of(page: RunPage) -> Totals | None:
     return Totals(len(page.runs), sum(costs, Decimal(0)), len(page.runs) - len(costs))
 
 
-async def read_names(connection: Connection, project_id: str | None, projects: Sequence[str] | None) -> Names:
+async def read_names(sources: RunSources, project_id: str | None, projects: Sequence[str] | None) -> Names:
     """Read the names to filter by, of one project or of all.
 
     `projects` are those that the reader may see; None means all.
     """
+    found = await of_each(sources, lambda one: _names(one.connection, project_id, projects))
+    if len(found) == 1:
+        return found[0]
+    by_name = sorted((name, id_) for one in found for id_, name in one.projects.items())
+    return Names(
+        {id_: name for name, id_ in by_name},
+        tuple(sorted({model for one in found for model in one.models})),
+        tuple(sorted({experiment for one in found for experiment in one.experiments})),
+    )
+
+
+async def _names(connection: Connection, project_id: str | None, projects: Sequence[str] | None) -> Names:
     found = await queries.select_projects(connection, projects)
     models = await rollup_queries.select_names(connection, project_id)
     return Names(found, models, await queries.select_experiments(connection, project_id, MAX_EXPERIMENTS))

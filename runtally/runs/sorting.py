@@ -7,14 +7,13 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import cast
 
-from runtally.archive.reading import ArchivedRuns
-from runtally.db.database import Connection
 from runtally.errors import ArchiveError, MissingExtra
 from runtally.models.run import StoredRun
 from runtally.runs import archived, queries
 from runtally.runs.bounds import find_bound
 from runtally.runs.conditions import conditions_of
 from runtally.runs.position import Position, ScanBounds
+from runtally.runs.sources import RunSources, of_each
 from runtally.runs.values import ListedRun
 from runtally.usage.filter import RunFilter
 
@@ -47,35 +46,49 @@ class SortedPage:
 
 
 async def read_sorted(  # noqa: PLR0913  # Which runs, in which order, which of them.
-    connection: Connection,
+    sources: RunSources,
     run_filter: RunFilter,
     now: datetime,
     key: SortKey,
     *,
     is_ascending: bool,
     page: int,
-    archive: ArchivedRuns | None = None,
 ) -> SortedPage:
     """Read a page of sorted runs; the first page is 1. Runs without a value come last in both directions."""
-    since = await find_bound(connection, run_filter, now, SORTED_RUNS)
-    # A bounds ends where the walk back through time does.
-    conditions = conditions_of(run_filter, now, Position(), ScanBounds(end=since))
+    bounds = await of_each(sources, lambda one: find_bound(one.connection, run_filter, now, SORTED_RUNS))
+    since = max(filter(None, bounds), default=None)
     page = min(max(page, 1), MAX_PAGES)
     first, last = (page - 1) * PAGE_RUNS, page * PAGE_RUNS + 1
-    old: tuple[StoredRun, ...] = ()
+    old: list[StoredRun] = []
     problem = None
-    if archive is not None:
+    for source in sources:
+        if source.archive is None:
+            continue
         try:
-            old = await archived.read_sorted(
-                archive, connection, run_filter, now, key, is_ascending=is_ascending, limit=last, since=since
+            old += await archived.read_sorted(
+                source.archive,
+                source.connection,
+                run_filter,
+                now,
+                key,
+                is_ascending=is_ascending,
+                limit=last,
+                since=since,
             )
         except (ArchiveError, MissingExtra) as error:
-            problem = error.message
-    offset = 0 if old else first
-    runs = await queries.select_sorted(
-        connection, conditions, key, is_ascending=is_ascending, limit=last - offset, offset=offset
+            problem = problem or error.message
+    is_merged = bool(old) or len(sources) > 1
+    # A bounds ends where the walk back through time does.
+    conditions = conditions_of(run_filter, now, Position(), ScanBounds(end=since))
+    offset = 0 if is_merged else first
+    found = await of_each(
+        sources,
+        lambda one: queries.select_sorted(
+            one.connection, conditions, key, is_ascending=is_ascending, limit=last - offset, offset=offset
+        ),
     )
-    if old:
+    runs = tuple(run for of_one in found for run in of_one)
+    if is_merged:
         runs = _in_order((*runs, *map(archived.listed, old)), key, is_ascending=is_ascending)[first:last]
     return SortedPage(runs[:PAGE_RUNS], len(runs) > PAGE_RUNS and page < MAX_PAGES, since, problem)
 

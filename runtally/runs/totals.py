@@ -10,6 +10,7 @@ from runtally.models.rollup import GRAINS, Grain
 from runtally.runs import archived, queries, rollup_queries
 from runtally.runs.bounds import find_bound
 from runtally.runs.conditions import conditions_of
+from runtally.runs.sources import RunSources, of_each
 from runtally.runs.values import Totals
 from runtally.usage.filter import Period, RunFilter
 from runtally.usage.groups.groups import read_groups
@@ -25,13 +26,19 @@ _ROLLED_UP = {"provider", "model", "status"}
 NOTHING = Totals(0, Decimal(0), 0)
 
 
-async def read_totals(
-    connection: Connection, run_filter: RunFilter, now: datetime, archive: ArchivedRuns | None = None
-) -> Totals | None:
+async def read_totals(sources: RunSources, run_filter: RunFilter, now: datetime) -> Totals | None:
     """Add up the runs that match; None where these are too many to be read and no sum is kept of them.
 
     Raises `ArchiveError` and `MissingExtra` where archived runs are among them.
     """
+    found = await of_each(sources, lambda one: _totals(one.connection, run_filter, now, one.archive))
+    known = [totals for totals in found if totals is not None]
+    return sum(known[1:], known[0]) if len(known) == len(found) else None
+
+
+async def _totals(
+    connection: Connection, run_filter: RunFilter, now: datetime, archive: ArchivedRuns | None
+) -> Totals | None:
     since, dropped_before = run_filter.starts_at(now), None
     if run_filter.project_id is not None:
         # Sums have runs that the list cannot show.
@@ -55,13 +62,18 @@ async def read_totals(
     return found + await archived.read_totals(archive, connection, run_filter, now)
 
 
-async def read_missing_before(
-    connection: Connection, run_filter: RunFilter, now: datetime, archive: ArchivedRuns | None = None
-) -> datetime | None:
+async def read_missing_before(sources: RunSources, run_filter: RunFilter, now: datetime) -> datetime | None:
     """Return the time before which runs were dropped and not archived, where they are looked for; None if none were.
 
     Raises `ArchiveError` and `MissingExtra`.
     """
+    found = await of_each(sources, lambda one: _missing_before(one.connection, run_filter, now, one.archive))
+    return max(filter(None, found), default=None)
+
+
+async def _missing_before(
+    connection: Connection, run_filter: RunFilter, now: datetime, archive: ArchivedRuns | None
+) -> datetime | None:
     dropped_before = await read_dropped_before(connection, run_filter, now)
     if dropped_before is None or archive is None:
         return dropped_before

@@ -13,7 +13,7 @@ from typing import Final
 from runtally.errors import DimensionNotTracked
 from runtally.usage.dimensions import MODEL, NO_VALUE, OTHER, SESSION, USER, Dimension, dimension_of_key
 from runtally.usage.filter import RunFilter
-from runtally.usage.groups.groups import GroupAnswer, read_groups
+from runtally.usage.groups.groups import GroupAnswer
 from runtally.usage.groups.summaries import read_summary, read_totals
 from runtally.usage.plan import GroupQuestion
 from runtally.usage.question import LatencyDetail
@@ -115,7 +115,7 @@ async def _details(reader: UsageReader, window: Window, run_filter: RunFilter) -
         latencies=LatencyDetail.NONE,
     )
     try:
-        answer = await read_groups(reader.groups, question, reader.memo, await reader.days())
+        answer = await reader.groups(question)
     except DimensionNotTracked:
         return None
     return None if any(OTHER in group for group in answer.groups) else _added(answer)

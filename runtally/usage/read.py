@@ -5,7 +5,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from runtally.clock import start_of_day
-from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked, NotFound
 from runtally.models.rollup import GRAINS
 from runtally.usage.dimensions import BY_MODEL, EXPERIMENT
@@ -15,6 +14,7 @@ from runtally.usage.overview import project_queries
 from runtally.usage.question import LatencyDetail, Question
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import STALE_AFTER, KnownProject, ProjectReport, Report
+from runtally.usage.snapshots import Snapshots
 from runtally.usage.summary import Summary
 from runtally.usage.totals import Totals
 from runtally.usage.window import CustomRange, TimeRange, TimeSpan, Window
@@ -40,7 +40,7 @@ async def line_interval(reader: UsageReader, window: Window) -> timedelta:
     if window.is_by_month:
         return window.range.interval
     until = min(window.until, reader.now)
-    runs = (await reader.days()).runs_in(TimeSpan(window.start, until))
+    runs = await reader.runs_in(TimeSpan(window.start, until))
     # These are the runs of whole days.
     share = (until - window.start) / max(until - start_of_day(window.start), window.range.interval)
     is_sparse = runs * share < FEWEST_RUNS * ((until - window.start) / window.range.interval)
@@ -112,33 +112,34 @@ async def overview(
 
     Without lines it has no buckets that are shorter than those of bars: to read their latencies is half of the work.
     """
-    is_fair = await is_comparable(reader.connection, window.previous(reader.now), reader.project_id)
+    is_fair = await is_comparable(reader.snapshots, window.previous(reader.now), reader.project_id)
     last_run_at = await _last_run_at(reader)
     report = await read_report(reader, window, run_filter, is_fair=is_fair, has_lines=has_lines)
     return replace(report, last_run_at=last_run_at)
 
 
 async def is_comparable(
-    connection: Connection, before: Window, project_id: str | None, run_filter: RunFilter = ALL_RUNS
+    snapshots: Snapshots, before: Window, project_id: str | None, run_filter: RunFilter = ALL_RUNS
 ) -> bool:
     """Return whether there were runs from the first bucket of the previous period on; otherwise a comparison is not fair.
 
     Some of a project's runs are compared with the time before only where that has all of them as well.
     """
     if project_id is None:
-        return await project_queries.do_any_reach_back(connection, before.comparable_from)
-    projects = await project_queries.select_projects(connection, project_id)
+        return any(await snapshots.of_each(lambda one: project_queries.do_any_reach_back(one, before.comparable_from)))
+    projects = await project_queries.select_projects(snapshots.connection, project_id)
     return any((one.kept_span if run_filter.is_narrowed else one.span).reaches_back_to(before) for one in projects)
 
 
-async def readable(connection: Connection, reach: TimeRange, project_id: str | None, now: datetime) -> TimeRange:
+async def readable(snapshots: Snapshots, reach: TimeRange, project_id: str | None, now: datetime) -> TimeRange:
     """Return the window and the previous one in the shortest buckets that are still stored for both.
 
     Of a project these are counted from its runs, unless some were dropped since. Of all projects nobody could wait for that.
     """
     if not isinstance(reach, CustomRange):
         return reach
-    dropped_before = await project_queries.select_dropped_before(connection, project_id)
+    dropped = await snapshots.of_each(lambda one: project_queries.select_dropped_before(one, project_id))
+    dropped_before = max(filter(None, dropped), default=None)
     if dropped_before and reach.compared_since < dropped_before:
         return reach.in_stored_buckets(GRAINS[-1])
     return reach if project_id is not None else reach.in_stored_buckets(reach.stored_in(now))
@@ -147,10 +148,13 @@ async def readable(connection: Connection, reach: TimeRange, project_id: str | N
 async def _last_run_at(reader: UsageReader) -> datetime | None:
     """Read the time of the last run, if the days do not say it; they do if it is recent."""
     recent = reader.now - STALE_AFTER
-    last_bucket = (await reader.days()).last_bucket if reader.project_id is None else None
+    last_bucket = await reader.last_bucket() if reader.project_id is None else None
     if last_bucket is not None and last_bucket >= recent:
         return last_bucket
-    return await project_queries.select_last_run_at(reader.connection, reader.project_id, recent)
+    found = await reader.snapshots.of_each(
+        lambda one: project_queries.select_last_run_at(one, reader.project_id, recent)
+    )
+    return max(filter(None, found), default=None)
 
 
 async def read_report(

@@ -1,187 +1,100 @@
-"""Read usage: closed days come from the memo, and only the time since is added up."""
+"""Read usage of a project, or of all: each database that has their runs is asked, and what they answer is added up."""
 
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from runtally.clock import start_of_day
-from runtally.db.combined import CombinedReads
+from runtally.db.combined import gathered
 from runtally.db.database import Connection
 from runtally.models.rollup import GRAINS
-from runtally.usage import masking, summary_queries
-from runtally.usage.days import boundary
-from runtally.usage.days.boundary_queries import BoundaryRun
-from runtally.usage.days.versions import DAY, Days
-from runtally.usage.dimensions import PROJECT
-from runtally.usage.filter import RunFilter
-from runtally.usage.groups.rows import GroupRowReader
-from runtally.usage.memo import DayMemo
-from runtally.usage.overview import sum_queries as project_sum_queries
-from runtally.usage.question import LatencyDetail, Question
-from runtally.usage.sources import Source, Sources, coverage_of, failed, is_difference, sources_of, without_status
+from runtally.usage import masking
+from runtally.usage.database_reader import DatabaseReader
+from runtally.usage.days.versions import DAY
+from runtally.usage.groups.groups import GroupAnswer, GroupSource, read_groups_of
+from runtally.usage.memo import DayMemo, Version
+from runtally.usage.plan import GroupQuestion
+from runtally.usage.question import Question
+from runtally.usage.snapshots import Snapshots
 from runtally.usage.summary import Summary
 from runtally.usage.window import CustomRange, Range, TimeSpan, Window
 
+A = TypeVar("A")
 WEEK = timedelta(days=7)
-# Reading this number takes 20 ms; among more, an index may find the wanted ones faster.
-FEW_RUNS = 20_000
 
 
 class UsageReader:
-    """A reader of one project, or, for None, of all, over a connection whose statements see one snapshot.
+    """A reader of one project, or, for None, of all, in the databases that have their runs."""
 
-    Its summaries can be added to those of another database where that was asked for; then nothing is remembered.
-    """
-
-    def __init__(  # noqa: PLR0913  # What a reader looks at.
-        self,
-        connection: Connection,
-        memo: DayMemo,
-        now: datetime,
-        project_id: str | None,
-        since: datetime,
-        *,
-        is_added: bool = False,
-    ) -> None:
+    def __init__(self, snapshots: Snapshots, now: datetime, project_id: str | None, since: datetime) -> None:
         """Days before `since` are not remembered, because their versions were not read."""
-        self._is_added = is_added
-        self.reads = CombinedReads.over(connection)
-        self.connection = self.reads.connection
-        self.groups = GroupRowReader(self.reads)
-        self.memo = memo
+        is_added = len(snapshots.every) > 1
+        self.snapshots = snapshots
+        self.reads = snapshots.reads
+        self.databases = tuple(
+            DatabaseReader(one, now, project_id, since, is_added=is_added) for one in snapshots.every
+        )
         self.project_id = project_id
         self.now = now
         self.midnight = start_of_day(now)
-        self._since = since
-        self._days: Days | None = None
-        self._by_project: dict[tuple[RunFilter, TimeSpan], Summary] = {}
-        self._boundaries: dict[TimeSpan, tuple[BoundaryRun, ...] | None] = {}
 
     @classmethod
-    def of_page(cls, connection: Connection, memo: DayMemo, window: Window, project_id: str | None) -> Self:
+    def of_page(cls, snapshots: Snapshots, window: Window, project_id: str | None) -> Self:
         """Return the reader of a page that shows a window, the previous period and the last month."""
         earliest = min(compared_since(window), Window.of(Range.MONTH, window.now, Range.MONTH.chart_interval).start)
         # A week more, by which the overview tells which projects are as old.
-        return cls(connection, memo, window.now, project_id, earliest - WEEK - DAY)
+        return cls(snapshots, window.now, project_id, earliest - WEEK - DAY)
 
-    async def days(self) -> Days:
-        """Read the versions of the days in question, once."""
-        if self._days is None:
-            self._days = await Days.read(self.connection, self.project_id, self._since)
-        return self._days
+    @classmethod
+    def of_project(cls, connection: Connection, memo: DayMemo, window: Window, project_id: str) -> Self:
+        """Return the reader of a page of one project, over a connection to its database."""
+        return cls.of_page(Snapshots.of(connection, memo), window, project_id)
+
+    @property
+    def only(self) -> DatabaseReader:
+        """The reader of the one database of a project."""
+        [only] = self.databases
+        return only
+
+    @property
+    def connection(self) -> Connection:
+        """The connection to the one database of a project."""
+        return self.only.connection
+
+    async def of_each(self, read: Callable[[DatabaseReader], Coroutine[Any, Any, A]]) -> list[A]:
+        """Run a reading in every database at the same time, and return what each returned."""
+        first, *others = self.databases
+        return await gathered(map(read, self.databases)) if others else [await read(first)]
 
     async def summary(self, question: Question) -> Summary:
-        """Return the summary that answers a question: closed days from the memo, the rest from the database."""
+        """Return the summary that answers a question."""
         masking.demand_open(self.project_id, question.filter.dimensions)
-        if question.has_months:
-            return await self._by_month(question)
-        days = await self.days()
-        if is_difference(question, days.dropped_before):
-            # The sums of all runs are in the memo already, from the page before this one, and few runs fail.
-            every, without = await self.reads.together(
-                self.summary(without_status(question)), self.summary(failed(question))
-            )
-            return every - without
-        closed, open_ = question.window.split(self.midnight)
-        parts = [self._closed(question, closed, days)] if closed else []
-        parts += [self._rows(question, open_, days)] if open_ else []
-        found = await self.reads.each(parts)
-        return sum(found[1:], found[0]) if found else Summary(question.window, question.by, question.bar)
-
-    async def _by_month(self, question: Question) -> Summary:
-        """Put months together from days: these are of one length, and closed ones are in the memo."""
-        window, bar = question.window, question.bar
-        by_day = replace(question, window=window.in_buckets_of(DAY), bar=None if bar is None else DAY)
-        found = await self.summary(by_day)
-        if bar is not None:
-            found = found.with_longer_bars(bar)
-        return found.in_buckets_of(window) if window.is_by_month else found
+        first, *others = await self.of_each(lambda one: one.summary(question))
+        return sum(others, first)
 
     async def previous(self, question: Question) -> Summary:
         """Return the answer for the previous period, up to the same moment as now."""
         return await self.summary(replace(question, window=question.window.previous(self.now), bar=None))
 
-    async def boundary_runs(self, span: TimeSpan) -> tuple[BoundaryRun, ...] | None:
-        """Return the runs of all projects between a stored bucket and the end of a period; None if they are too many."""
-        if span not in self._boundaries:
-            self._boundaries[span] = await boundary.read(self.connection, self.memo, await self.days(), span, self.now)
-        return self._boundaries[span]
+    async def groups(self, question: GroupQuestion) -> GroupAnswer:
+        """Answer a question about groups. Raises `DimensionNotTracked` where too many runs would have to be read."""
+        days = await self.of_each(lambda one: one.days())
+        sources = [GroupSource(one.groups, one.memo, of_one) for one, of_one in zip(self.databases, days, strict=True)]
+        return await read_groups_of(sources, question)
 
-    async def _closed(self, question: Question, closed: TimeSpan, days: Days) -> Summary:
-        if self._is_added:
-            # What is remembered has percentiles alone, which cannot be added up.
-            return await self._rows(question, closed, days)
-        sources = sources_of(question, closed, days.dropped_before)
-        # Short buckets that are gone leave the end of a period to the runs.
-        _, rest_since = coverage_of(question, closed, sources.sums)
-        has_runs = sources.are_runs or rest_since < closed.until
-        version = days.version(closed, has_runs=has_runs, has_sketches=sources.are_sketches)
+    async def runs_in(self, span: TimeSpan) -> int:
+        """Return how many runs there are on the days of a span."""
+        return sum([days.runs_in(span) for days in await self.of_each(lambda one: one.days())])
 
-        async def read() -> Summary:
-            return (await self._rows(question, closed, days)).settled()
+    async def last_bucket(self) -> datetime | None:
+        """Return the last of the shortest buckets that has runs of any project."""
+        buckets = [days.last_bucket for days in await self.of_each(lambda one: one.days())]
+        return max(filter(None, buckets), default=None)
 
-        known = await self.memo.of(question.key(closed), version, self.now, read)
-        return replace(known, window=question.window)
-
-    async def _rows(self, question: Question, span: TimeSpan, days: Days) -> Summary:
-        """Read the sums of the runs in a span."""
-        if self.project_id is None and boundary.is_boundary(span, self.midnight):
-            runs = await self.boundary_runs(span)
-            if runs is not None:
-                return boundary.summary_of(question, runs)
-        if PROJECT in question.by:
-            return await self._rows_by_project(question, span, days)
-        match sources_of(question, span, days.dropped_before):
-            case Sources(sums=Source.ALL_BUT_FAILED):
-                return await self._all_but_failed(question, span)
-            case Sources(sums=Source.RUNS):
-                return await summary_queries.select_runs(self.connection, question, span)
-            case sources:
-                sums, latencies = await self.reads.together(
-                    summary_queries.select_stored(self.connection, question, span, sources.sums),
-                    self._latencies(question, span, sources.latencies, days),
-                )
-                return sums + latencies
-
-    async def _latencies(self, question: Question, span: TimeSpan, source: Source | None, days: Days) -> Summary:
-        if source is None:
-            return Summary(question.window)
-        if source is Source.SKETCHES:
-            return await summary_queries.select_sketches(
-                self.connection, question, span, may_be_percentiles=not self._is_added
-            )
-        are_few = days.runs_in(span) <= FEW_RUNS
-        return await summary_queries.select_latencies_of_runs(self.connection, question, span, are_few=are_few)
-
-    async def _rows_by_project(self, question: Question, span: TimeSpan, days: Days) -> Summary:
-        """Read the sums of each project; those of today once for all windows that contain all of it."""
-        tomorrow, last = self.midnight + DAY, days.last_bucket
-        if span.since == self.midnight and (last is None or last + GRAINS[0].length <= min(span.until, tomorrow)):
-            span = TimeSpan(self.midnight, tomorrow)
-        key = question.filter, span
-        if key not in self._by_project:
-            self._by_project[key] = await project_sum_queries.select_sums(self.connection, question, span)
-        return self._by_project[key]
-
-    async def _all_but_failed(self, question: Question, span: TimeSpan) -> Summary:
-        """Return all runs minus the failed ones, because stored sums are read faster than all successful runs."""
-        has_latencies = question.latencies is not LatencyDetail.NONE
-        # Latencies are taken away bucket by bucket, because that is how they are put into bins.
-        in_buckets = replace(question, latencies=LatencyDetail.BUCKETS) if has_latencies else question
-        every = without_status(in_buckets)
-        without, *found = await self.reads.each(
-            [
-                summary_queries.select_runs(self.connection, failed(in_buckets), span),
-                summary_queries.select_stored(self.connection, every, span, Source.SLICES),
-                *(
-                    [summary_queries.select_sketches(self.connection, every, span, may_be_percentiles=False)]
-                    if has_latencies
-                    else []
-                ),
-            ]
-        )
-        left = sum(found[1:], found[0]) - without
-        return left if question.latencies is LatencyDetail.BUCKETS else replace(left, latencies={})
+    async def tag(self, since: datetime) -> Version:
+        """Return a value that changes whenever a run since that time is added, changed or deleted."""
+        return tuple(days.tag(since) for days in await self.of_each(lambda one: one.days()))
 
 
 def compared_since(window: Window) -> datetime:

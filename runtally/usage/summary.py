@@ -150,11 +150,16 @@ class Summary:
         slices = group_sum(((places[number], group), totals) for (number, group), totals in self.slices.items())
         return replace(self, bar=bar, slices=slices)
 
-    def settled(self) -> "Summary":
-        """Return the summary in less memory: for buckets that cannot change, percentiles are enough."""
+    def settled(self, *, is_added: bool = False) -> "Summary":
+        """Return the summary in less memory: for buckets that cannot change, percentiles are enough.
+
+        That is so unless runs of the same buckets are added.
+        """
         return replace(
             self,
-            latencies={number: one.as_percentiles() for number, one in self.latencies.items()},
+            latencies={
+                number: one.merged() if is_added else one.as_percentiles() for number, one in self.latencies.items()
+            },
             whole=self.whole.merged(),
         )
 

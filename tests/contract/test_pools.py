@@ -12,7 +12,7 @@ from quart import Quart
 from quart.typing import TestClientProtocol as Browser
 
 from api.current import EXTENSION
-from runtally.cells import CONNECTIONS, PAGE_CONNECTIONS
+from runtally.cells.cell import CONNECTIONS, PAGE_CONNECTIONS
 from runtally.clock import system_clock
 from runtally.db import database
 from runtally.db.database import Database

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from runtally import __version__
-from runtally.cells import CONNECTIONS
+from runtally.cells.cell import CONNECTIONS
 from runtally.db.database import Database
 from tests.assertions import assert_error
 from tests.factories import insert_test_prices, make_run

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from runtally.cells import CONNECTIONS
+from runtally.cells.cell import CONNECTIONS
 from runtally.db.database import Database
 from runtally.errors import StoreUnavailable
 from tests.faults.service import WORKERS, Service
@@ -56,7 +56,9 @@ class Levels:
 
     async def measure(self) -> None:
         for name, pids in self._processes.items():
-            self._measured[f"memory of {name}"].append(sum(map(private_bytes, pids)))
+            # Where one has ended, that is found in the end.
+            with suppress(FileNotFoundError, ProcessLookupError):
+                self._measured[f"memory of {name}"].append(sum(map(private_bytes, pids)))
         # On a machine with little left for this program, opening a connection may take too long; another level follows.
         with suppress(StoreUnavailable):
             async with self._database.connection() as connection:

@@ -16,6 +16,7 @@ from runtally.embedded.server import Server
 from tests.documents import SYNC_SECRET
 from tests.ops.processes import RUNTALLY, children_of, environment, is_running, server_pid, workers_of
 from tests.serving import INGEST_KEY, free_port
+from webapp.cli.service import REPLACEMENT_SECONDS
 
 WORKERS = 2
 CELL = "eu"
@@ -39,6 +40,7 @@ class Service:
         self.database_url = Server(data_dir).url
         self.log = data_dir / "service.log"
         self.starts = 0
+        self._leaving: set[int] = set()
         self._process: subprocess.Popen[bytes] | None = None
         self._relay: subprocess.Popen[bytes] | None = None
         self._has_relay = has_relay
@@ -94,6 +96,19 @@ class Service:
                         return
                 await asyncio.sleep(POLL_SECONDS)
         raise TimeoutError(f"no health in {START_SECONDS:.0f} s: {self.log.read_text()[-2_000:]}")
+
+    def replace_workers(self, main_process: int) -> None:
+        """Begin to replace all workers, one after the other."""
+        self._leaving = set(self.workers())
+        os.kill(main_process, signal.SIGHUP)
+
+    async def until_replaced(self) -> None:
+        """Wait until the workers that were to be replaced last have ended. Raises `TimeoutError`."""
+        deadline = time.monotonic() + WORKERS * REPLACEMENT_SECONDS
+        while self._leaving.intersection(self.workers()):
+            if time.monotonic() > deadline:
+                raise TimeoutError("workers are not replaced")
+            await asyncio.sleep(POLL_SECONDS)
 
     async def migrate(self) -> None:
         """As a release does, while the old one serves. Whether it comes through is not the point: what it leaves is."""

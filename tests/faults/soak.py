@@ -87,6 +87,7 @@ class Soak:
                     await chores.set_price(number_)
                 await self._storm(number_, sent, chores)
                 await self._service.until_healthy()
+                await self._service.until_replaced()
                 await self._calm(sent, chores, database)
                 if not number_:
                     sent = posts(self._seed + 1, system_clock(), YOUNG_DAYS, "young")

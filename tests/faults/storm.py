@@ -88,7 +88,7 @@ class Storm:
             case Fault.HANG:
                 await self._hang(strike)
             case Fault.RESTART:
-                os.kill(await self._one_of(self._service.main_process, strike), signal.SIGHUP)
+                self._service.replace_workers(await self._one_of(self._service.main_process, strike))
             case Fault.MIGRATE:
                 await self._service.migrate()
             case _:

@@ -9,8 +9,8 @@ from runtally.usage.dimensions import DIMENSIONS, NO_VALUE, OTHER, dimension_of_
 from runtally.usage.filter import RunFilter
 from webapp.addresses import address_of, path_to
 from webapp.charts.metrics import Metric
-from webapp.links import View
 from webapp.pages.panel.narrowing import toggled, value_urls
+from webapp.view import View
 
 ODD = "a/b c&d=e?f#g%h+\u00e9'\"<>~:;,@!$()*"
 

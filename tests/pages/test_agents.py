@@ -1,5 +1,7 @@
 """The dashboard of coding agents: who, where, with what, and what it went into."""
 
+import re
+
 import pytest
 from quart.typing import TestClientProtocol as Browser
 
@@ -47,6 +49,39 @@ async def test_subagents_and_retries_are_apart_and_sessions_are_a_click_away(rea
     assert "Retries 1 run · 25% $0.0105 25% 1 0%" in text
     assert "explorer $0.0105" in text
     assert {f"{team}/sessions/s1", f"{team}/sessions/s2", f"{team}/sessions"} <= links_of(html)
+
+
+async def test_a_session_says_when_it_began_and_ended(reader: Browser, team: str) -> None:
+    text = text_of(await html_of(reader, f"{team}/agents"))
+
+    assert "First run Last run Duration" in text
+    moments = r"\d+ \w{3}, \d\d:\d\d \d+ \w{3}, \d\d:\d\d"
+    # Each has two runs, a minute apart.
+    assert len(re.findall(rf"{moments} 1 min 1 s 2 \$", text)) == 2
+
+
+async def test_a_reported_cost_stands_beside_the_one_that_is_computed_for_the_same_runs(
+    reader: Browser, team: str, post: Post
+) -> None:
+    assert "Reported cost $" not in text_of(await html_of(reader, f"{team}/agents"))
+
+    await post(
+        make_run(metadata=CLAUDE | {"reportedCostUSD": 0.02}), make_run(metadata=CODEX | {"reportedCostUSD": "x"})
+    )
+
+    text = text_of(await html_of(reader, f"{team}/agents"))
+    assert "Reported cost $0.0200 $0.0105 computed for 1 run" in text
+    assert re.search(r"claude-code 3 runs .*? 0% \$0\.0200 codex", text)
+
+
+async def test_refused_requests_are_counted_by_model(reader: Browser, team: str, post: Post) -> None:
+    codes = ("529", "InternalServerError", "RateLimitError", "400")
+    await post(*(make_run(model="acme-small", status="error", errorCode=code) for code in codes))
+
+    text = text_of(await html_of(reader, f"{team}/agents"))
+    assert "Failed 429 5xx" in text
+    assert re.search(r"acme-large .*? 25\.00% 1 0 ", text)
+    assert re.search(r"acme-small .*? 100% 1 2 ", text)
 
 
 async def test_each_table_leads_to_the_page_with_the_next_answer(reader: Browser, team: str) -> None:

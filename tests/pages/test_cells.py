@@ -1,17 +1,22 @@
 """The application with two cells beside each other: main, in the database of control, and eu."""
 
+import csv
+import io
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
+from html import unescape
 from typing import Any
 
 import pytest
 from quart import Quart, Response
 from quart.testing.app import LifespanError
-from quart.typing import TestClientProtocol as QuartClient
 
+from runtally.alerts.budget_message import percent_of
+from runtally.budgets.read import get_use
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.db.schema import CELL, REPORTING
@@ -25,8 +30,9 @@ from tests.spans import as_json, joined, make_request, make_span
 from tests.stored import until_merged
 from webapp.app import create_app
 
+MISSING = "Without cell eu, whose database is out of reach"
+SECOND = timedelta(seconds=1)
 INGEST = {"Authorization": f"Bearer {INGEST_KEY}"}
-# Over all projects, of which the reader chooses a cell.
 OVER_ALL = ("/", "/runs", "/experiments", "/breakdown", "/find?q=p", "/admin/budgets", "/admin/audit", "/admin/clients")
 
 
@@ -96,13 +102,6 @@ async def cells(urls: tuple[str, str]) -> AsyncIterator[Cells]:
             yield cells
 
 
-async def choosing(cells: Cells, name: str) -> QuartClient:
-    """A reader who chose a cell."""
-    client = cells.app.test_client()
-    assert (await client.get(f"/?cell={name}")).status_code == 303
-    return client
-
-
 async def test_a_new_project_is_put_into_an_open_cell_and_stays_there(cells: Cells) -> None:
     await cells.open("main")
     await cells.post("stays")
@@ -139,39 +138,121 @@ async def test_without_an_open_cell_new_projects_are_refused_and_others_go_on(ce
 
 @pytest.mark.parametrize("page", PAGES)
 async def test_every_page_finds_a_project_in_its_cell(cells: Cells, page: str) -> None:
-    client = await choosing(cells, "eu")
-    response = await client.get(page)
+    response = await cells.app.test_client().get(page)
 
     assert response.status_code == 200, await response.get_data(as_text=True)
 
 
 @pytest.mark.parametrize("page", OVER_ALL)
-async def test_a_page_about_all_projects_says_of_which_cell_they_are(cells: Cells, page: str) -> None:
-    before = text_of(await html_of(cells.app.test_client(), page))
-    after = text_of(await html_of(await choosing(cells, "eu"), page))
+async def test_pages_about_all_projects_open(cells: Cells, page: str) -> None:
+    response = await cells.app.test_client().get(page)
 
-    assert "Projects of cell main." in before
-    assert "Projects of cell eu." in after
+    assert response.status_code == 200, text_of(await response.get_data(as_text=True))
 
 
-async def test_a_choice_leaves_the_rest_of_an_address(cells: Cells) -> None:
-    answer = await cells.app.test_client().get("/runs?cell=eu&range=24h&metadata.feature=a%26b")
+async def test_the_overview_adds_up_all_cells(cells: Cells) -> None:
+    await until_merged(cells.main)
+    await until_merged(cells.eu)
+    client = cells.app.test_client()
+    page = await html_of(client, "/?range=30d&metric=runs")
+    points = (await (await client.get("/api/metrics?range=30d&aggregate=1")).get_json())["points"]
 
-    assert (answer.status_code, answer.headers["Location"]) == (303, "/runs?range=24h&metadata.feature=a%26b")
-
-
-async def test_the_overview_does_not_call_those_of_one_cell_all(cells: Cells) -> None:
-    html = text_of(await html_of(await choosing(cells, "eu"), "/"))
-
-    assert "All projects of cell eu" in html
-
-
-async def test_a_page_about_one_project_has_no_choice(cells: Cells) -> None:
-    assert "Projects of cell" not in text_of(await html_of(cells.app.test_client(), "/projects/p"))
+    assert all(f'href="/projects/{project_id}' in page for project_id in ("here", "p"))
+    assert str(sum(one["runs"] for one in points)) in text_of(page).split()
 
 
-async def test_a_cell_that_is_not_there_cannot_be_chosen(cells: Cells) -> None:
-    assert (await cells.app.test_client().get("/?cell=us")).status_code == 404
+async def test_the_breakdown_adds_up_all_cells(cells: Cells) -> None:
+    client, at = cells.app.test_client(), (system_clock() - timedelta(days=6)).isoformat()
+    for project_id, model in (("here", "both"), ("p", "both"), ("here", "only-here"), ("p", "only-there")):
+        await cells.post(project_id, make_run(model=model, timestamp=at), make_run(model=model, timestamp=at))
+
+    page = text_of(await html_of(client, "/breakdown?range=30d&by=model")).split()
+    file = await client.get("/breakdown.csv?range=30d&groupBy=model&bucketWidth=1d")
+
+    rows = csv.DictReader(io.StringIO(await file.get_data(as_text=True)))
+    runs = {row["model"]: int(row["runs"]) for row in rows}
+    assert (runs["both"], runs["only-here"], runs["only-there"]) == (4, 2, 2)
+    assert {"both", "only-here", "only-there"} <= {*page}
+
+
+async def test_the_explorer_pages_through_the_runs_of_all_cells_in_their_order(cells: Cells) -> None:
+    at = system_clock() - timedelta(days=4)
+    for project_id, odd in (("here", 0), ("p", 1)):
+        await cells.post(
+            project_id,
+            *(
+                make_run(
+                    runId=f"paged-{number:03}",
+                    model="paged",
+                    timestamp=(at + number * SECOND).isoformat(),
+                    costUSD=number,
+                )
+                for number in range(odd, 120, 2)
+            ),
+        )
+    client, expected = cells.app.test_client(), [f"paged-{number:03}" for number in range(119, -1, -1)]
+
+    found, url = list[str](), "/runs?model=paged"
+    while url:
+        html = await html_of(client, url)
+        found += re.findall(r"/runs/(paged-\d+)\"", html)
+        (url,) = re.findall(r'href="([^"]+)"[^>]*>Older', html) or ("",)
+        url = unescape(url)
+    costliest = re.findall(r"/runs/(paged-\d+)\"", await html_of(client, "/runs?model=paged&sort=cost&page=2"))
+    file = await (await client.get("/runs/export.csv?model=paged")).get_data(as_text=True)
+
+    assert list(dict.fromkeys(found)) == expected
+    assert list(dict.fromkeys(costliest)) == expected[50:100]
+    assert [row["id"] for row in csv.DictReader(io.StringIO(file))] == expected
+    assert "120 runs" in text_of(await html_of(client, "/runs?model=paged"))
+
+
+async def test_a_search_finds_what_is_in_any_cell(cells: Cells) -> None:
+    client = cells.app.test_client()
+
+    for text in ("here", "p"):
+        assert f"/projects/{text}" in await html_of(client, f"/find?q={text}")
+    both = text_of(await html_of(client, "/find?q=one"))
+    assert "one in here" in both
+    assert "one in p" in both
+
+
+async def test_experiments_of_all_cells_are_listed_and_compared(cells: Cells) -> None:
+    client = cells.app.test_client()
+    listed = text_of(await html_of(client, "/experiments"))
+    compared = await html_of(client, "/experiments/compare?a=here/of-main&b=p/of-eu")
+
+    assert "of-main" in listed
+    assert "of-eu" in listed
+    assert "of-main and of-eu" in text_of(compared)
+
+
+async def test_the_audit_log_has_the_entries_of_all_cells_page_by_page(cells: Cells) -> None:
+    client = cells.app.test_client()
+    for name in (*(f"-{number}" for number in range(30)), ""):
+        for project_id in ("here", "p"):
+            form = {"name": f"{project_id}{name}"}
+            answer = await client.post(f"/projects/{project_id}/settings/name", form=form)
+            assert answer.status_code == 303, text_of(await answer.get_data(as_text=True))
+
+    seen, url = list[str](), "/admin/audit"
+    while url:
+        html = await html_of(client, url)
+        seen += re.findall(r"\b(?:here|p)-\d+\b", text_of(html))
+        (url,) = re.findall(r'href="([^"]+)"[^>]*>Older', html) or ("",)
+        url = unescape(url)
+
+    assert {f"{project_id}-{number}" for project_id in ("here", "p") for number in range(30)} <= {*seen}
+
+
+async def test_prices_know_the_models_of_all_cells(cells: Cells) -> None:
+    for project_id in ("here", "p"):
+        await cells.post(project_id, make_run(provider="cells-vendor", model=f"unpriced-of-{project_id}"))
+
+    page = text_of(await html_of(cells.app.test_client(), "/admin/prices"))
+
+    assert "unpriced-of-here" in page
+    assert "unpriced-of-p" in page
 
 
 async def test_metrics_of_all_projects_are_those_of_all_cells(cells: Cells) -> None:
@@ -215,7 +296,10 @@ async def test_usage_of_all_projects_adds_up_all_cells(cells: Cells, groups: str
         assert answer.status_code == 200, await answer.get_data(as_text=True)
         return (await answer.get_json(force=True))["totals"]  # type: ignore[no-any-return]  # As above.
 
-    every, main, eu = [await totals(cell) for cell in ("", "&cell=main", "&cell=eu")]
+    every, main, eu, again = [await totals(cell) for cell in ("", "&cell=main", "&cell=eu", "")]
+    while again != every:
+        # Meanwhile a run got the price that another test has added.
+        every, main, eu, again = [await totals(cell) for cell in ("", "&cell=main", "&cell=eu", "")]
 
     for figure in ("runs", "inputTokens", "costUSD"):
         added: dict[str, Decimal] = {}
@@ -277,7 +361,12 @@ async def test_runs_of_all_cells_are_repriced(cells: Cells) -> None:
     while 'hx-trigger="every' in html:
         html = await html_of(client, made.headers["Location"])
 
-    assert "Compared." in text_of(html)
+    async with cells.main.connection() as connection:
+        row = await connection.fetchrow("SELECT state, runs, seen FROM repricings ORDER BY id DESC LIMIT 1")
+    assert row is not None
+    # Whether they change depends on who was first: runs without a price get a new one by themselves, too.
+    assert (row["state"], row["seen"]) == ("compared", row["runs"])
+    assert row["runs"] >= 2
 
 
 async def test_a_project_is_erased_in_its_cell(cells: Cells) -> None:
@@ -296,6 +385,13 @@ async def test_a_dead_cell_refuses_its_own_projects_and_is_named(cells: Cells) -
         refused, taken = await cells.post("p", app=app), await cells.post("here", app=app)
         page, other = await client.get("/projects/p"), await client.get("/projects/here")
         of_all = [await client.get(f"/api/{one}?aggregate=1") for one in ("metrics", "usage")]
+        of_eu = [await client.get(f"/api/{one}?aggregate=1&cell=eu") for one in ("metrics", "usage")]
+        files = [
+            await client.get(f"/{one}")
+            for one in ("api/usage?aggregate=1&format=csv", "breakdown.csv", "runs/export.csv")
+        ]
+        pages = [await client.get(one) for one in OVER_ALL]
+        part = await client.get("/", headers={"HX-Request": "true", "HX-Request-Type": "partial"})
         of_main = [await client.get(f"/api/{one}?aggregate=1&cell=main") for one in ("metrics", "usage")]
         health, counts = await client.get("/api/health"), await client.get("/metrics")
         findings = text_of(await html_of(client, "/admin/health"))
@@ -304,8 +400,18 @@ async def test_a_dead_cell_refuses_its_own_projects_and_is_named(cells: Cells) -
     assert "Cell eu:" in (await refused.get_json())["error"]["message"]
     assert (page.status_code, other.status_code) == (503, 200)
     assert "The database of cell eu is out of reach" in text_of(await page.get_data(as_text=True))
-    assert [answer.status_code for answer in (*of_all, *of_main)] == [503, 503, 200, 200]
-    assert all(["Cell eu:" in (await answer.get_json())["error"]["message"] for answer in of_all])
+    assert [answer.status_code for answer in (*of_all, *of_main)] == [200, 200, 200, 200]
+    assert [(await answer.get_json(force=True)).get("missingCells") for answer in (*of_all, *of_main)] == [
+        ["eu"],
+        ["eu"],
+        None,
+        None,
+    ]
+    assert [answer.status_code for answer in (*of_eu, *files)] == [503, 503, 503, 503, 503]
+    named = [MISSING in text_of(await answer.get_data(as_text=True)) for answer in (*pages, part)]
+    assert all(named)
+    assert [answer.status_code for answer in pages] == [200 for _ in OVER_ALL]
+    assert MISSING not in text_of(await other.get_data(as_text=True))
     assert (health.status_code, (await health.get_json())["cells"]) == (200, {"eu": "unavailable"})
     text = await counts.get_data(as_text=True)
     assert 'runtally_database_up{cell="eu"} 0.0' in text
@@ -334,3 +440,23 @@ async def test_a_url_that_leads_to_another_cell_opens_nothing(cells: Cells, post
     assert (refused.status_code, page.status_code, written) == (503, 503, 0)
     assert "Cell eu:" in (await refused.get_json())["error"]["message"]
     assert "The database of cell eu is out of reach" in text_of(await page.get_data(as_text=True))
+
+
+async def test_a_budget_over_all_projects_shows_what_those_of_all_cells_spent(cells: Cells) -> None:
+    now = system_clock()
+    for project_id in ("here", "p"):
+        await cells.post(project_id, make_run(costUSD=1_000))
+    await until_merged(cells.main)
+    await until_merged(cells.eu)
+    client = cells.app.test_client()
+    set_ = await client.post("/admin/budgets/month", form={"amount": "10000", "alerts": ""})
+    page = text_of(await html_of(client, "/admin/budgets"))
+
+    async with cells.main.snapshot() as main, cells.eu.snapshot() as eu:
+        use = await get_use(main, "", now, [eu])
+        alone = await get_use(main, "", now)
+    assert set_.status_code == 303
+    assert use is not None
+    assert alone is not None
+    assert use.spent_usd >= alone.spent_usd + 1_000
+    assert f"{percent_of(use.spent_usd, use.amount_usd)} of $10,000" in page

@@ -11,7 +11,7 @@ from quart.typing import TestClientProtocol as Browser
 
 from api.current import EXTENSION
 from runtally.access.scopes import Scope
-from runtally.cells import Cells
+from runtally.cells.cells import Cells
 from runtally.db.database import Connection, Database
 from runtally.services import Services
 from runtally.settings import MAIN

@@ -85,7 +85,7 @@ async def _opened(settings: Settings, name: str) -> AsyncIterator[tuple[Settings
             yield settings, control
             return
         # Few have cells, and a command is spared what these need.
-        from runtally.cells import settings_of  # noqa: PLC0415
+        from runtally.cells.cells import settings_of  # noqa: PLC0415
         from webapp.cli.cells import opened_cell  # noqa: PLC0415
 
         async with opened_cell(control, settings, name) as cell:

@@ -12,9 +12,10 @@ from runtally.db.database import Database
 from runtally.db.replica import Reader
 from runtally.errors import ArchiveError
 from runtally.money import plain
-from runtally.runs.export import Format, export
+from runtally.runs.export import ExportSource, Format, export
 from runtally.runs.position import Direction, Position
 from runtally.runs.read import RunPage, read_page
+from runtally.runs.sources import RunSource
 from runtally.runs.values import ListedRun
 from runtally.settings import Settings
 from runtally.usage.filter import RunFilter
@@ -95,7 +96,7 @@ def export_runs(sought: RunFilter, name: str, output: BinaryIO) -> None:
         archive = ArchivedRuns.of(settings, database, system_clock)
         async with (
             Reader.opened(database, settings.read_database_url) as reading,
-            aclosing(export(reading, sought, system_clock(), format_, add, archive)) as parts,
+            aclosing(export([ExportSource(reading, archive)], sought, system_clock(), format_, add)) as parts,
         ):
             async for part in parts:
                 # A pipe may take its time, which is nobody else's here.
@@ -111,7 +112,7 @@ async def _newest(reading: Reader, archive: ArchivedRuns | None, sought: RunFilt
     now, position = system_clock(), Position()
     while len(found) < limit:
         async with reading.snapshot() as connection:
-            page: RunPage = await read_page(connection, sought, now, position, archive)
+            page: RunPage = await read_page([RunSource(connection, archive)], sought, now, position)
         if page.problem:
             raise ArchiveError(page.problem)
         found += page.runs

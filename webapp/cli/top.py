@@ -21,6 +21,7 @@ from runtally.usage.filter import RunFilter
 from runtally.usage.memo import DayMemo
 from runtally.usage.question import Question
 from runtally.usage.reader import UsageReader
+from runtally.usage.snapshots import Snapshots
 from runtally.usage.summary import Group
 from runtally.usage.totals import NO_RUNS, Totals, total_of
 from runtally.usage.window import CustomRange, Window, ceil, floor
@@ -134,7 +135,7 @@ async def _read(database: Database, project_id: str | None, since: datetime) -> 
     now = system_clock()
     window = Window.of(CustomRange(since, ceil(now + timedelta(microseconds=1), _BUCKET)), now, _BUCKET)
     async with database.snapshot() as connection:
-        reader = UsageReader(connection, DayMemo(0), now, project_id, window.start)
+        reader = UsageReader(Snapshots.of(connection, DayMemo(0)), now, project_id, window.start)
         question = Question(window, RunFilter(project_id=project_id), by=BY_MODEL, measures=MEASURES, has_buckets=False)
         summary = await reader.summary(question)
     return Reading(now, since, summary.groups)

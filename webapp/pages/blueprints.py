@@ -2,7 +2,7 @@
 
 from quart import Quart
 
-from webapp.links import IdConverter, ProjectIdConverter, RowConverter, SegmentConverter
+from webapp.converters import IdConverter, ProjectIdConverter, RowConverter, SegmentConverter
 from webapp.pages.account import account, join, sign_in, sign_in_openid
 from webapp.pages.admin import audit, clients, health, relay, users
 from webapp.pages.admin import budgets as admin_budgets

@@ -6,7 +6,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from webapp import cells, rendering, sessions, zone
+from webapp import rendering, sessions, zone
 from webapp.server.tracing import Application, Receive, Scope, Send
 
 Header = tuple[bytes, bytes]
@@ -16,8 +16,7 @@ MAX_VALUE_BYTES = 2048
 MAX_PATH_CHARS = 2048
 """Longer paths are cut off, because routing compares each with many routes; no id of ours is as long."""
 _OWN_COOKIES = frozenset(
-    name.encode()
-    for name in (sessions.COOKIE, rendering.THEME_COOKIE, rendering.FLASH_COOKIE, zone.COOKIE, cells.COOKIE)
+    name.encode() for name in (sessions.COOKIE, rendering.THEME_COOKIE, rendering.FLASH_COOKIE, zone.COOKIE)
 )
 
 

@@ -5,9 +5,11 @@ are read, then the sums of those with the highest rank, and of all others as one
 """
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, Self, TypeVar
 
 from runtally.db.combined import gathered
 from runtally.db.database import Connection
@@ -24,6 +26,7 @@ from runtally.usage.memo import DayMemo
 from runtally.usage.plan import Group, GroupQuestion
 from runtally.usage.question import LatencyDetail
 from runtally.usage.sketch import NO_LATENCIES, Latencies, Latency
+from runtally.usage.snapshots import Snapshot
 from runtally.usage.totals import Totals, group_sum, total_of
 
 Found = TypeVar("Found")
@@ -64,10 +67,19 @@ class GroupAnswer:
         return total_of(one.totals for one in self.groups.values())
 
 
-class _RunEach(Protocol):
-    """Runs readings at the same time: over one connection as few statements, over several side by side."""
+@dataclass(frozen=True, slots=True)
+class GroupSource:
+    """A database that groups are read from."""
 
-    async def __call__(self, readings: Sequence[Coroutine[Any, Any, Found]], /) -> list[Found]: ...
+    reader: GroupRowReader
+    memo: DayMemo | None = None
+    """Without one all days are read."""
+    days: Days | None = None
+    """The state of its days, where it was read already."""
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> Self:
+        return cls(GroupRowReader(snapshot.reads, snapshot.archive), snapshot.memo)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,30 +99,33 @@ async def read_groups(
 ) -> GroupAnswer:
     """Answer a question about groups of runs. Raises `DimensionNotTracked` where too many runs would have to be read.
 
-    The statements of the connection must see one moment. Without a memo all days are read; `days` is their state, where it was
-    read already.
+    The statements of the connection must see one moment.
     """
+    return await read_groups_of([GroupSource(GroupRowReader.over(connection), memo, days)], question)
+
+
+async def read_groups_of(sources: Sequence[GroupSource], question: GroupQuestion) -> GroupAnswer:
+    """Answer a question about the runs of several databases together, as `read_groups` does of one."""
     masking.demand_open(question.filter.project_id, question.filter.dimensions)
-    reader = GroupRowReader.over(connection)
-    return await _answer(reader.reads.each, question, await parts_of(reader, question, memo, days))
+    is_added = len(sources) > 1
+    found = await gathered(parts_of(one.reader, question, one.memo, one.days, is_added=is_added) for one in sources)
+    return await _answer(question, [part for parts in found for part in parts])
 
 
-async def read_groups_of_all(readers: Sequence[GroupRowReader], question: GroupQuestion) -> GroupAnswer:
-    """Answer a question about the runs of several databases together; of them nothing is remembered.
-
-    Raises `DimensionNotTracked` where too many runs of one would have to be read.
-    """
-    masking.demand_open(question.filter.project_id, question.filter.dimensions)
-    return await _answer(gathered, question, [Part(one, question.timeline, is_added=True) for one in readers])
+async def _each(parts: Sequence[Part], read: Callable[[Part], Coroutine[Any, Any, Found]]) -> list[Found]:
+    """Read each part: those of a database in as few statements as possible, databases at the same time."""
+    by_database = [[*of_one] for _, of_one in groupby(parts, attrgetter("reader"))]
+    found = await gathered(of_one[0].reader.reads.each([read(part) for part in of_one]) for of_one in by_database)
+    return [of_part for of_one in found for of_part in of_one]
 
 
-async def _answer(each: _RunEach, question: GroupQuestion, parts: Sequence[Part]) -> GroupAnswer:
-    """Add up what the parts of a question's runs have: times of one database, or databases."""
-    names, known = await _names(each, question, parts)
+async def _answer(question: GroupQuestion, parts: Sequence[Part]) -> GroupAnswer:
+    """Add up what the parts of a question's runs have: times of a database, and databases."""
+    names, known = await _names(question, parts)
     named = replace(question, named=names)
     has_latencies = _has_latencies(named, parts)
-    found = await each(
-        [_read(part, named, one, has_latencies=has_latencies) for part, one in zip(parts, known, strict=True)]
+    found = await _each(
+        parts, lambda part: _read(part, named, known if part is parts[-1] else None, has_latencies=has_latencies)
     )
     rows = [of_part for of_part, _ in found]
     of_groups, of_slices = _added_latencies(named, [latencies for _, latencies in found])
@@ -184,22 +199,20 @@ def _masked(answer: GroupAnswer) -> GroupAnswer:
     )
 
 
-async def _names(
-    each: _RunEach, question: GroupQuestion, parts: Sequence[Part]
-) -> tuple[tuple[Group, ...], list[GroupRows | None]]:
-    """Find the groups with the highest rank, and for each part the sums of all groups where they are known after that."""
-    unknown: list[GroupRows | None] = [None for _ in parts]
+async def _names(question: GroupQuestion, parts: Sequence[Part]) -> tuple[tuple[Group, ...], GroupRows | None]:
+    """Find the groups with the highest rank, and the sums of all groups of the last part, where they are known after that."""
     if not question.by:
-        return (), unknown
+        return (), None
     *closed, open_ = parts
-    if not closed or not all(part.has_ranks(question) for part in closed):
-        return highest(await each([part.ranks(question) for part in parts]), question.limit), unknown
+    is_remembered = closed and not open_.is_added and all(part.has_ranks(question) for part in closed)
+    if not is_remembered:
+        return highest(await _each(parts, lambda part: part.ranks(question)), question.limit), None
     ranks = [await part.ranks(question) for part in closed]
     if max(len(one.places) for one in ranks) * open_.buckets > FEW_ROWS:
-        return highest([*ranks, await open_.ranks(question)], question.limit), unknown
+        return highest([*ranks, await open_.ranks(question)], question.limit), None
     # The sums of few take no longer than the ranks, and one statement instead of two.
     rows = await open_.rows(replace(question, named=None))
-    return highest([*ranks, ranks_of(question, rows.groups)], question.limit), [*unknown[1:], rows]
+    return highest([*ranks, ranks_of(question, rows.groups)], question.limit), rows
 
 
 async def _read(

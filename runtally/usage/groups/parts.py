@@ -49,7 +49,7 @@ class Part:
     memo: DayMemo | None = None
     version: Version = None
     is_added: bool = False
-    """Whether the same time has runs in other parts too, so that percentiles of its buckets are not enough."""
+    """Whether other databases have runs of the same time, so that percentiles of its buckets are not enough."""
 
     @property
     def buckets(self) -> int:
@@ -128,8 +128,9 @@ class Part:
     def _asked_of_latencies(self, question: GroupQuestion) -> tuple[str, GroupQuestion]:
         is_whole = question.latencies is LatencyDetail.WHOLE
         asked = replace(question, timeline=self.timeline.as_one_bucket() if is_whole else self.timeline)
-        # Of a bucket that goes on after this part the percentiles are not enough, so its end matters.
-        return f"latencies until {question.timeline.span.until}", asked
+        # Of a bucket that goes on after this part, or has runs elsewhere, the percentiles are not enough.
+        whole = "in another database" if self.is_added else f"until {question.timeline.span.until}"
+        return f"latencies {whole}", asked
 
     async def _remembered(self, what: str, asked: GroupQuestion, read: Callable[[], Awaitable[Value]]) -> Value:
         if self.memo is None:
@@ -146,7 +147,12 @@ def _key(what: str, asked: GroupQuestion) -> Hashable:
 
 
 async def parts_of(
-    reader: GroupRowReader, question: GroupQuestion, memo: DayMemo | None, days: Days | None
+    reader: GroupRowReader,
+    question: GroupQuestion,
+    memo: DayMemo | None,
+    days: Days | None,
+    *,
+    is_added: bool = False,
 ) -> list[Part]:
     """Return the closed days and the rest of the time, if there are any; without a memo one part of all."""
     timeline, project_id = question.timeline, question.filter.project_id
@@ -158,7 +164,7 @@ async def parts_of(
     if project_id is None or not hours or not _is_read_by_hour(question, is_past=is_past):
         hours = TimeSpan(hours.since, hours.since)
     if memo is None or not (closed or hours):
-        return [Part(reader, timeline)]
+        return [Part(reader, timeline, is_added=is_added)]
     days = days or await Days.read(reader.connection, project_id, start_of_day(span.since))
     reader.days = days
     tracked, of_hours = await reader.reads.together(
@@ -166,13 +172,15 @@ async def parts_of(
     )
     versions = {one: version for one, version in ((closed, days.version(closed)), (hours, of_hours)) if one}
     if days.is_dropping or None in versions.values():
-        return [Part(reader, timeline)]
+        return [Part(reader, timeline, is_added=is_added)]
     parts = [
-        Part(reader, replace(timeline, span=one), memo, (version, tracked.is_tracked, tracked.version))
+        Part(reader, replace(timeline, span=one), memo, (version, tracked.is_tracked, tracked.version), is_added)
         for one, version in versions.items()
     ]
     last = parts[-1].timeline.span.until
-    return [*parts, Part(reader, replace(timeline, span=TimeSpan(last, span.until)))] if last < span.until else parts
+    if last < span.until:
+        parts.append(Part(reader, replace(timeline, span=TimeSpan(last, span.until)), is_added=is_added))
+    return parts
 
 
 def _is_read_by_hour(question: GroupQuestion, *, is_past: bool) -> bool:

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from runtally.usage.dimensions import NO_VALUE, STATUS, Dimension
 from runtally.usage.filter import RunFilter
-from runtally.usage.groups.groups import GroupAnswer, read_groups
+from runtally.usage.groups.groups import GroupAnswer
 from runtally.usage.plan import ALL_MEASURES, GroupQuestion
 from runtally.usage.plan import Group as NullableGroup
 from runtally.usage.question import LatencyDetail
@@ -55,13 +55,13 @@ async def read_summary(  # noqa: PLR0913  # What is asked.
         rank_by=rank_by,
         latencies=latencies,
     )
-    return summary_of(await _answer(reader, question), window)
+    return summary_of(await reader.groups(question), window)
 
 
 async def read_latencies(reader: UsageReader, window: Window, run_filter: RunFilter) -> Latencies:
     """Read the latencies of any runs over a whole window; None if too many runs would have to be read."""
     question = GroupQuestion(_whole(window), run_filter, measures=("runs",), latencies=LatencyDetail.WHOLE)
-    of_all = _of_groups(await _answer(reader, question)).get(())
+    of_all = _of_groups(await reader.groups(question)).get(())
     return Latencies(known=of_all) if of_all else NO_LATENCIES
 
 
@@ -92,7 +92,7 @@ async def read_totals(  # noqa: PLR0913  # What is asked.
     """Read the sums of the most expensive groups over a whole window, without buckets. Raises `DimensionNotTracked`."""
     latencies = LatencyDetail.WHOLE if has_latencies else LatencyDetail.NONE
     question = GroupQuestion(_whole(window), run_filter, tuple(by), limit=limit, latencies=latencies)
-    answer = await _answer(reader, question)
+    answer = await reader.groups(question)
     return replace(summary_of(answer, window), slices={}, slice_latencies={}, group_latencies=_of_groups(answer))
 
 
@@ -148,10 +148,6 @@ def summary_of(answer: GroupAnswer, window: Window) -> Summary:
 
 def _whole(window: Window) -> Timeline:
     return Timeline.whole(TimeSpan(window.start, window.until), window.now)
-
-
-async def _answer(reader: UsageReader, question: GroupQuestion) -> GroupAnswer:
-    return await read_groups(reader.groups, question, reader.memo, await reader.days())
 
 
 def _of_groups(answer: GroupAnswer) -> Mapping[Group, Latency]:

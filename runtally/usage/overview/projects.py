@@ -89,7 +89,8 @@ class Projects:
         """Read all projects with the figures by which they are sorted, without the previous period."""
         now, of_project = self._reader.now, self._reader.project_id
         ids = None if of_project is None else [of_project]
-        listed = await project_queries.select_listed(self._reader.connection, ids)
+        of_each = await self._reader.snapshots.of_each(lambda one: project_queries.select_listed(one, ids))
+        listed = [project for of_one in of_each for project in of_one]
         totals = await self._sums_over(self._window)
         spending = Spending(
             today=await self._sums_over(Window.of(Range.DAY, now, Range.DAY.length)),
@@ -122,7 +123,11 @@ class Projects:
     async def drawn(self, summaries: Sequence[ProjectSummary]) -> tuple[ProjectSummary, ...]:
         """Add the cost of each bucket."""
         window = self._window.in_buckets_of(DAY) if self._window.is_by_month else self._window
-        found = await project_sum_queries.select_costs(self._reader.connection, window, self._filter, _ids(summaries))
+        ids = _ids(summaries)
+        of_each = await self._reader.snapshots.of_each(
+            lambda one: project_sum_queries.select_costs(one, window, self._filter, ids)
+        )
+        found = {id_: costs for of_one in of_each for id_, costs in of_one.items()}
         places, nothing = window.places_in(self._window), dict[int, float]()
 
         def costs(project_id: str) -> tuple[float, ...]:
@@ -140,16 +145,18 @@ class Projects:
     async def _reaching_back(self, ids: Sequence[str]) -> AbstractSet[str]:
         """Return the projects with runs before the end of the first bucket; only those without runs in the week before are looked up."""
         border = self._window.previous(self._reader.now).comparable_from
-        seen: AbstractSet[str] = frozenset()
+        seen = frozenset[str]()
         if self._filter == ALL_RUNS:
             midnight = start_of_day(border)
             week = Window.of(CustomRange(midnight - WEEK, midnight), self._reader.now)
-            seen = {id_ for (id_,) in (await self._sums_over(week)).groups}
+            seen = frozenset(id_ for (id_,) in (await self._sums_over(week)).groups)
         rest = [id_ for id_ in ids if id_ not in seen]
-        found = (
-            await project_queries.select_reaching_back(self._reader.connection, border, rest) if rest else frozenset()
+        if not rest:
+            return seen
+        of_each = await self._reader.snapshots.of_each(
+            lambda one: project_queries.select_reaching_back(one, border, rest)
         )
-        return seen | found
+        return seen.union(*of_each)
 
 
 def _totals_of(summary: Summary, project: ListedProject) -> Totals:

@@ -31,9 +31,10 @@ from runtally.reporting.queries import upsert_reported
 from runtally.reporting.verify import Verifier
 from runtally.reporting.verify_queries import DaySums
 from runtally.runs import archived, read
-from runtally.runs.export import Format, export
+from runtally.runs.export import ExportSource, Format, export
 from runtally.runs.position import Direction, Position
 from runtally.runs.sorting import SortKey, read_sorted
+from runtally.runs.sources import RunSource
 from runtally.runs.totals import read_missing_before, read_totals
 from runtally.runs.values import ListedRun
 from runtally.usage import archived as archived_groups
@@ -108,7 +109,7 @@ async def pages(own: Database, run_filter: RunFilter, runs: ArchivedRuns | None)
     position = Position()
     async with own.snapshot() as connection:
         while True:
-            page = await read.read_page(connection, run_filter, NOW, position, runs)
+            page = await read.read_page([RunSource(connection, runs)], run_filter, NOW, position)
             assert page.problem is None
             found += page.runs
             if page.older is None:
@@ -116,7 +117,9 @@ async def pages(own: Database, run_filter: RunFilter, runs: ArchivedRuns | None)
             position = Position(Direction.OLDER, page.older)
         back = list(page.runs)
         while page.newer is not None:
-            page = await read.read_page(connection, run_filter, NOW, Position(Direction.NEWER, page.newer), runs)
+            page = await read.read_page(
+                [RunSource(connection, runs)], run_filter, NOW, Position(Direction.NEWER, page.newer)
+            )
             back = [*page.runs, *back] if page.newer or len(back) + len(page.runs) <= len(found) else back
     assert len(back) <= len(found)
     return [replace(run, is_archived=False) for run in found]
@@ -125,7 +128,7 @@ async def pages(own: Database, run_filter: RunFilter, runs: ArchivedRuns | None)
 async def files(own: Database, run_filter: RunFilter, runs: ArchivedRuns | None) -> list[bytes]:
     found = []
     for format_ in (Format.JSONL, Format.CSV):
-        parts = export(Reader(own), run_filter, NOW, format_, archive=runs)
+        parts = export([ExportSource(Reader(own), runs)], run_filter, NOW, format_)
         found.append(b"".join([part async for part in parts]))
     return found
 
@@ -137,7 +140,7 @@ async def sorts(own: Database, run_filter: RunFilter, runs: ArchivedRuns | None)
             for is_ascending in (True, False):
                 for page in (1, 3):
                     answer = await read_sorted(
-                        connection, run_filter, NOW, key, is_ascending=is_ascending, page=page, archive=runs
+                        [RunSource(connection, runs)], run_filter, NOW, key, is_ascending=is_ascending, page=page
                     )
                     assert answer.problem is None
                     found.append([f"{run.project_id} {run.id}" for run in answer.runs])
@@ -149,8 +152,8 @@ async def test_lists_files_and_totals_are_as_before(own: Database, folder: Path,
         found: list[Any] = []
         for run_filter in FILTERS:
             async with own.snapshot() as connection:
-                totals = await read_totals(connection, run_filter, NOW, archive)
-                assert await read_missing_before(connection, run_filter, NOW, archive) is None
+                totals = await read_totals([RunSource(connection, archive)], run_filter, NOW)
+                assert await read_missing_before([RunSource(connection, archive)], run_filter, NOW) is None
             of_pages = await pages(own, run_filter, archive)
             assert totals is None or totals.runs == len(of_pages)
             found.append((run_filter, totals, of_pages, await files(own, run_filter, archive)))
@@ -232,9 +235,9 @@ async def test_days_of_which_runs_were_dropped_before_there_was_an_archive_are_n
     async with own.snapshot() as connection:
         with pytest.raises(DimensionNotTracked, match="only totals remain"):
             await read_groups(connection, question)
-        assert await read_missing_before(connection, ONE, NOW, runs) == HORIZON.replace(day=1)
+        assert await read_missing_before([RunSource(connection, runs)], ONE, NOW) == HORIZON.replace(day=1)
         of_later = ONE.replace(since=START + timedelta(days=5))
-        assert await read_missing_before(connection, of_later, NOW, runs) is None
+        assert await read_missing_before([RunSource(connection, runs)], of_later, NOW) is None
 
 
 async def test_a_run_and_its_trace_are_found_by_their_ids(own: Database, folder: Path, runs: ArchivedRuns) -> None:
@@ -287,14 +290,16 @@ async def test_a_file_that_is_missing_or_was_changed_is_named(
         change_byte(path)
 
     async with own.snapshot() as connection:
-        page = await read.read_page(connection, ONE.replace(until=START + timedelta(days=9)), NOW, Position(), runs)
+        page = await read.read_page(
+            [RunSource(connection, runs)], ONE.replace(until=START + timedelta(days=9)), NOW, Position()
+        )
         assert (page.runs, page.problem is not None and kept.path in page.problem) == ((), True)
         with pytest.raises(DamagedArchive, match=kept.path):
-            await read_totals(connection, ONE, NOW, runs)
+            await read_totals([RunSource(connection, runs)], ONE, NOW)
         with pytest.raises(ArchiveNotRead, match=kept.path):
             await read_groups(connection, next(one for one in questions() if one.by))
         # What does not reach it is as ever.
-        newest = await read.read_page(connection, ONE, NOW, Position(), runs)
+        newest = await read.read_page([RunSource(connection, runs)], ONE, NOW, Position())
         assert (len(newest.runs), newest.problem) == (read.PAGE_RUNS, None)
     with pytest.raises(DamagedArchive, match=kept.path):
         await files(own, ONE, runs)
@@ -308,7 +313,7 @@ async def test_a_question_about_too_much_is_refused(
 
     async with own.snapshot() as connection:
         with pytest.raises(ArchiveTooLarge):
-            await read_totals(connection, ONE, NOW, runs)
+            await read_totals([RunSource(connection, runs)], ONE, NOW)
 
 
 async def test_a_question_that_takes_too_long_is_broken_off(own: Database, folder: Path, runs: ArchivedRuns) -> None:

@@ -24,9 +24,12 @@ from runtally.reporting.verify import Verifier
 from runtally.retention import dropping
 from runtally.retention.dropping import Dropper
 from runtally.retention.rules import LiveRetention
+from runtally.runs.sources import RunSource
 from runtally.runs.totals import read_totals
 from runtally.usage.filter import Outcome, Period, RunFilter
+from runtally.usage.memo import DayMemo
 from runtally.usage.read import readable
+from runtally.usage.snapshots import Snapshots
 from runtally.usage.upkeep.merge import merge_waiting
 from runtally.usage.upkeep.rebuild import rebuild_sums
 from runtally.usage.upkeep.verify import verify_sums
@@ -246,7 +249,7 @@ async def test_pages_show_the_same_sums_as_before_and_mention_dropped_runs(own: 
     await drop(own)
 
     async with own.connection() as connection:
-        reach = await readable(connection, old, "one", NOW)
+        reach = await readable(Snapshots.of(connection, DayMemo(0)), old, "one", NOW)
         assert (await read_summary(connection, Window.of(reach, NOW), "one")).points == before.points
         assert before.total.runs == 2
         again = await read_report(connection, Range.MONTH, NOW, "one")
@@ -254,7 +257,7 @@ async def test_pages_show_the_same_sums_as_before_and_mention_dropped_runs(own: 
         assert fair
         assert again.report.previous
         assert again.report.previous.total == fair.total
-        listed = await read_totals(connection, RunFilter(project_id="one", range=Period.ALL), NOW)
+        listed = await read_totals([RunSource(connection)], RunFilter(project_id="one", range=Period.ALL), NOW)
         assert listed is not None
         assert listed.runs == 90 - GONE
         assert await select_number(connection, Scope("one")) == 90 - GONE
@@ -266,7 +269,9 @@ async def test_filtered_answers_cover_only_runs_that_are_kept(own: Database) -> 
     await drop(own)
 
     async with own.connection() as connection:
-        old = await readable(connection, CustomRange(NOW - 59 * DAY, NOW - 2 * DAY), "one", NOW)
+        old = await readable(
+            Snapshots.of(connection, DayMemo(0)), CustomRange(NOW - 59 * DAY, NOW - 2 * DAY), "one", NOW
+        )
         found = await read_summary(connection, Window.of(old, NOW), "one", RunFilter(status=Outcome.SUCCESS))
 
     kept = 3 * sum(2 < age <= 31 for age in AGES)

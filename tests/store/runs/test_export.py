@@ -16,7 +16,7 @@ from runtally.db.database import Database
 from runtally.db.replica import Reader
 from runtally.models.run import RunColumns, StoredRun
 from runtally.runs import read
-from runtally.runs.export import Format, export
+from runtally.runs.export import ExportSource, Format, export
 from runtally.usage.filter import Outcome, Period, RunFilter
 from tests.factories import make_run
 from tests.serving import INGEST_KEY, settings_for
@@ -74,7 +74,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def lines_of(database: Database, run_filter: RunFilter) -> list[dict[str, Any]]:
-    file = b"".join([part async for part in export(Reader(database), run_filter, NOW, Format.JSONL)])
+    file = b"".join([part async for part in export([ExportSource(Reader(database))], run_filter, NOW, Format.JSONL)])
     return [json.loads(line) for line in file.splitlines()]
 
 
@@ -124,8 +124,8 @@ async def test_files_of_all_formats_have_the_same_runs(own: Database, post: Post
     run_filter = FILTERS[name]
 
     ids = [run["id"] for run in await lines_of(own, run_filter)]
-    table = b"".join([part async for part in export(Reader(own), run_filter, NOW, Format.CSV)]).decode()
-    packed = b"".join([part async for part in export(Reader(own), run_filter, NOW, Format.PARQUET)])
+    table = b"".join([part async for part in export([ExportSource(Reader(own))], run_filter, NOW, Format.CSV)]).decode()
+    packed = b"".join([part async for part in export([ExportSource(Reader(own))], run_filter, NOW, Format.PARQUET)])
 
     assert [row["id"] for row in csv.DictReader(io.StringIO(table))] == ids
     assert read_parquet(io.BytesIO(packed)).read_all()["id"].to_pylist() == ids
@@ -135,7 +135,7 @@ async def test_a_file_has_every_column(own: Database, post: Post) -> None:
     await post("p", *sent())
     run_filter = RunFilter(project_id="p", range=Period.ALL)
 
-    table = b"".join([part async for part in export(Reader(own), run_filter, NOW, Format.CSV)])
+    table = b"".join([part async for part in export([ExportSource(Reader(own))], run_filter, NOW, Format.CSV)])
 
     rows = list(csv.reader(io.StringIO(table.decode())))
     assert tuple(rows[0]) == StoredRun.__struct_fields__
@@ -153,7 +153,7 @@ async def test_who_reads_slowly_holds_nothing_in_the_database(
 
     async with Database(empty_database_url, connections=1, sessions=0) as few:
         # More of them than there are connections, each in the middle of its file.
-        files = [export(Reader(few), run_filter, NOW, format_) for _ in range(3)]
+        files = [export([ExportSource(Reader(few))], run_filter, NOW, format_) for _ in range(3)]
         for file in files:
             await anext(file)
             await anext(file)
@@ -172,7 +172,7 @@ async def test_a_run_that_changes_during_an_export_is_written_as_its_chunk_found
     await post("p", *sent())
     run_filter = RunFilter(project_id="p", range=Period.ALL)
 
-    file = export(Reader(own), run_filter, NOW, Format.JSONL)
+    file = export([ExportSource(Reader(own))], run_filter, NOW, Format.JSONL)
     begun = [await anext(file), await anext(file)]
     later = (NOW - timedelta(days=20)).isoformat()
     await post("p", make_run(runId="newer"), make_run(runId="older", timestamp=later))

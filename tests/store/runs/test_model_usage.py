@@ -13,6 +13,7 @@ from runtally.db.database import Database
 from runtally.models.run import StoredRun
 from runtally.runs.model_usage import ModelUsage, read_usage_by_day
 from runtally.usage.memo import DayMemo
+from runtally.usage.snapshots import Snapshots
 from tests.factories import examples
 from tests.store.usage.test_read import runs, store
 from tests.summaries import new_memo
@@ -47,7 +48,8 @@ async def test_usage_is_that_of_the_runs_since_then_whatever_the_memo_holds(
         project_id = await store(connection, sent)
         # Begun after the last stored bucket: it counts from the next one on.
         found = [
-            await read_usage_by_day(connection, memo, project_id, start - timedelta(hours=2), NOW) for _ in range(2)
+            await read_usage_by_day(Snapshots.of(connection, memo), project_id, start - timedelta(hours=2), NOW)
+            for _ in range(2)
         ]
         await transaction.rollback()
 

@@ -16,6 +16,7 @@ from runtally.runs import read, sorting, totals
 from runtally.runs.position import Direction, Position
 from runtally.runs.read import RunPage
 from runtally.runs.sorting import SortKey, read_sorted
+from runtally.runs.sources import RunSource
 from runtally.runs.totals import read_totals
 from runtally.runs.values import ListedRun, Totals
 from runtally.usage.filter import Period, RunFilter
@@ -72,14 +73,18 @@ async def reading(database: Database) -> AsyncIterator[Connection]:
 
 async def _pages(connection: Connection, run_filter: RunFilter, direction: Direction, now: datetime) -> list[RunPage]:
     """All pages from the newest to the oldest, or back again."""
-    pages = [await read.read_page(connection, run_filter, now, Position())]
+    pages = [await read.read_page([RunSource(connection)], run_filter, now, Position())]
     while pages[-1].older:
-        pages.append(await read.read_page(connection, run_filter, now, Position(Direction.OLDER, pages[-1].older)))
+        pages.append(
+            await read.read_page([RunSource(connection)], run_filter, now, Position(Direction.OLDER, pages[-1].older))
+        )
     if direction is Direction.OLDER:
         return pages
     back = [pages[-1]]
     while back[-1].newer:
-        back.append(await read.read_page(connection, run_filter, now, Position(Direction.NEWER, back[-1].newer)))
+        back.append(
+            await read.read_page([RunSource(connection)], run_filter, now, Position(Direction.NEWER, back[-1].newer))
+        )
     return back
 
 
@@ -159,7 +164,7 @@ async def test_totals_are_those_of_the_runs(reading: Connection, project: str, n
     run_filter = filters(now)[name][0].replace(project_id=project, range=Period.ALL)
     runs = [run for page in await _pages(reading, run_filter, Direction.OLDER, now) for run in page.runs]
 
-    totals = await read_totals(reading, run_filter, now)
+    totals = await read_totals([RunSource(reading)], run_filter, now)
 
     assert totals is not None
     assert totals.runs == len(runs)
@@ -208,10 +213,10 @@ async def test_the_newest_runs_are_the_first_of_all(
     monkeypatch.setattr(read, "FEW_STEPS", few)
     run_filter = RunFilter(range=Period.ALL)
 
-    newest = await read.read_newest(reading, run_filter, now, 20)
+    newest = await read.read_newest([RunSource(reading)], run_filter, now, 20)
 
     assert len(newest) == 20
-    assert newest == (await read.read_page(reading, run_filter, now, Position())).runs[:20]
+    assert newest == (await read.read_page([RunSource(reading)], run_filter, now, Position())).runs[:20]
 
 
 async def test_a_scan_that_finds_little_stops_and_goes_on_where_it_stopped(
@@ -235,10 +240,10 @@ async def test_a_page_is_filled_by_several_walks(
     reading: Connection, project: str, monkeypatch: pytest.MonkeyPatch, now: datetime
 ) -> None:
     run_filter = RunFilter(project_id=project, range=Period.ALL, metadata_key="a.b")
-    whole = await read.read_page(reading, run_filter, now, Position())
+    whole = await read.read_page([RunSource(reading)], run_filter, now, Position())
     monkeypatch.setattr(read, "WALK_STEPS", 4)
 
-    page = await read.read_page(reading, run_filter, now, Position())
+    page = await read.read_page([RunSource(reading)], run_filter, now, Position())
 
     assert page == whole
     assert len(page.runs) > 4
@@ -249,10 +254,10 @@ async def test_too_many_runs_are_not_counted_in_part(
     reading: Connection, project: str, monkeypatch: pytest.MonkeyPatch, now: datetime, *, of_project: bool
 ) -> None:
     run_filter = RunFilter(project_id=project if of_project else None, range=Period.ALL, min_latency_ms=0)
-    assert await read_totals(reading, run_filter, now) is not None
+    assert await read_totals([RunSource(reading)], run_filter, now) is not None
     monkeypatch.setattr(totals, "COUNTED_RUNS", 40)
 
-    assert await read_totals(reading, run_filter, now) is None
+    assert await read_totals([RunSource(reading)], run_filter, now) is None
 
 
 async def test_the_runs_of_a_hardly_used_model_are_counted_among_many(
@@ -261,8 +266,8 @@ async def test_the_runs_of_a_hardly_used_model_are_counted_among_many(
     monkeypatch.setattr(totals, "COUNTED_RUNS", 60)
     run_filter = RunFilter(project_id=project, range=Period.ALL, min_latency_ms=0)
 
-    assert await read_totals(reading, run_filter, now) is None
-    assert await read_totals(reading, run_filter.replace(model="other"), now) is not None
+    assert await read_totals([RunSource(reading)], run_filter, now) is None
+    assert await read_totals([RunSource(reading)], run_filter.replace(model="other"), now) is not None
 
 
 @pytest.mark.parametrize("of_project", [True, False])
@@ -285,7 +290,7 @@ async def test_any_time_is_added_up_exactly_from_whole_buckets_and_single_runs( 
     run_filter = whose.replace(since=now - since, until=now - until)
     runs = [run for page in await _pages(reading, run_filter, Direction.OLDER, now) for run in page.runs]
 
-    assert await read_totals(reading, run_filter, now) == Totals(
+    assert await read_totals([RunSource(reading)], run_filter, now) == Totals(
         len(runs),
         sum((run.cost_usd for run in runs if run.cost_usd is not None), Decimal(0)),
         sum(run.cost_usd is None for run in runs),
@@ -303,7 +308,7 @@ async def test_sorted_pages_hold_each_run_once_in_order_with_unknown_values_last
     every = [run for page in await _pages(reading, run_filter, Direction.OLDER, now) for run in page.runs]
 
     pages = [
-        await read_sorted(reading, run_filter, now, key, is_ascending=is_ascending, page=number)
+        await read_sorted([RunSource(reading)], run_filter, now, key, is_ascending=is_ascending, page=number)
         for number in range(1, 4)
     ]
 
@@ -323,7 +328,7 @@ async def test_of_too_many_runs_the_newest_are_sorted_and_the_page_says_since_wh
     monkeypatch.setattr(sorting, "SORTED_RUNS", 40)
     run_filter = RunFilter(project_id=project if of_project else None, range=Period.ALL)
 
-    page = await read_sorted(reading, run_filter, now, SortKey.LATENCY, is_ascending=False, page=1)
+    page = await read_sorted([RunSource(reading)], run_filter, now, SortKey.LATENCY, is_ascending=False, page=1)
 
     assert page.since is not None
     assert page.runs
@@ -332,10 +337,13 @@ async def test_of_too_many_runs_the_newest_are_sorted_and_the_page_says_since_wh
 
 async def test_a_page_that_has_all_needs_no_count(reading: Connection, project: str, now: datetime) -> None:
     run_filter = RunFilter(project_id=project, range=Period.ALL, experiment_id="experiment", model="other")
-    page = await read.read_page(reading, run_filter, now, Position())
+    page = await read.read_page([RunSource(reading)], run_filter, now, Position())
 
-    assert read.totals_of(page) == await read_totals(reading, run_filter, now)
-    assert read.totals_of(await read.read_page(reading, RunFilter(project_id=project), now, Position())) is None
+    assert read.totals_of(page) == await read_totals([RunSource(reading)], run_filter, now)
+    assert (
+        read.totals_of(await read.read_page([RunSource(reading)], RunFilter(project_id=project), now, Position()))
+        is None
+    )
 
 
 async def test_an_unknown_run_is_not_found(reading: Connection, project_id: str) -> None:

@@ -27,6 +27,7 @@ from runtally.usage.filter import RunFilter
 from runtally.usage.groups import rows as group_rows
 from runtally.usage.overview.project_queries import select_projects
 from runtally.usage.reader import UsageReader
+from runtally.usage.snapshots import Snapshots
 from runtally.usage.totals import NO_RUNS, total_of
 from runtally.usage.upkeep.dimensions import merge_dimensions
 from runtally.usage.window import Range, Window
@@ -155,7 +156,7 @@ async def test_a_project_has_agents_when_any_of_its_runs_names_one(own: Database
 
 async def read(database: Database) -> AgentReport:
     async with database.snapshot() as connection:
-        reader = UsageReader.of_page(connection, new_memo(), WEEK, "one")
+        reader = UsageReader.of_page(Snapshots.of(connection, new_memo()), WEEK, "one")
         return await read_agents(reader, WEEK, RunFilter(project_id="one"))
 
 

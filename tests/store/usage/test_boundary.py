@@ -16,6 +16,7 @@ from runtally.usage.memo import DayMemo
 from runtally.usage.overview.projects import Projects
 from runtally.usage.read import overview
 from runtally.usage.reader import UsageReader
+from runtally.usage.snapshots import Snapshots
 from runtally.usage.summary import Summary
 from runtally.usage.totals import Totals
 from runtally.usage.upkeep.merge import merge_waiting
@@ -58,7 +59,7 @@ async def _before(
     """The time before: of all together, and of each project."""
     window = Window.of(range_, now, range_.chart_interval)
     async with database.snapshot() as connection:
-        reader = UsageReader.of_page(connection, memo, window, None)
+        reader = UsageReader.of_page(Snapshots.of(connection, memo), window, None)
         report = await overview(reader, window, has_lines=False)
         projects = Projects(reader, window)
         each = await projects.compared((await projects.listing()).projects)

@@ -11,6 +11,7 @@ from runtally.models.run import Status, StoredRun
 from runtally.usage.overview import project_queries
 from runtally.usage.read import overview
 from runtally.usage.reader import UsageReader
+from runtally.usage.snapshots import Snapshots
 from runtally.usage.upkeep.merge import merge_waiting
 from runtally.usage.window import Range, Window
 from tests.summaries import new_memo
@@ -60,6 +61,6 @@ async def _insert(database: Database, occurred_at: datetime) -> None:
 async def _last_run_at(database: Database) -> datetime | None:
     async with database.snapshot() as connection:
         window = Window.of(Range.WEEK, NOW)
-        reader = UsageReader.of_page(connection, new_memo(), window, None)
+        reader = UsageReader.of_page(Snapshots.of(connection, new_memo()), window, None)
         report = await overview(reader, window, has_lines=False)
     return report.last_run_at

@@ -8,6 +8,7 @@ from runtally.ingest.queries import insert_runs
 from runtally.models.run import Status, StoredRun
 from runtally.usage.read import overview
 from runtally.usage.reader import UsageReader
+from runtally.usage.snapshots import Snapshots
 from runtally.usage.upkeep.merge import merge_waiting
 from runtally.usage.window import Range, Window
 from tests.summaries import new_memo
@@ -55,6 +56,6 @@ async def _insert(database: Database, occurred_at: datetime, *latencies_ms: int)
 async def _latency_before(database: Database) -> tuple[float, float]:
     async with database.snapshot() as connection:
         window = Window.of(Range.WEEK, NOW, Range.WEEK.chart_interval)
-        report = await overview(UsageReader.of_page(connection, new_memo(), window, None), window)
+        report = await overview(UsageReader.of_page(Snapshots.of(connection, new_memo()), window, None), window)
     assert report.previous is not None
     return report.previous.latency.p50_ms, report.previous.latency.p95_ms

@@ -19,6 +19,7 @@ from runtally.usage.overview.projects import Listing, Projects, ProjectSummary
 from runtally.usage.question import LatencyDetail
 from runtally.usage.read import is_comparable, overview
 from runtally.usage.reader import UsageReader
+from runtally.usage.snapshots import Snapshots
 from runtally.usage.window import Range, Window
 from tests.factories import make_run
 from tests.store.usage.made import NOW, insert, made
@@ -82,7 +83,7 @@ def _week() -> Window:
 
 
 def _reader(connection: Connection, memo: DayMemo | None = None, of_project: str | None = None) -> UsageReader:
-    return UsageReader.of_page(connection, memo or DayMemo(0), _week(), of_project)
+    return UsageReader.of_page(Snapshots.of(connection, memo or DayMemo(0)), _week(), of_project)
 
 
 async def _listed(
@@ -236,6 +237,6 @@ async def test_all_projects_are_compared_where_one_of_them_is_as_old(
     now = system_clock()
     week, day = (Window.of(one, now, one.chart_interval).previous(now) for one in (Range.WEEK, Range.DAY))
 
-    assert not await is_comparable(connection, week, project_id)
-    assert await is_comparable(connection, day, project_id)
-    assert await is_comparable(connection, day, None)
+    assert not await is_comparable(Snapshots.of(connection, DayMemo(0)), week, project_id)
+    assert await is_comparable(Snapshots.of(connection, DayMemo(0)), day, project_id)
+    assert await is_comparable(Snapshots.of(connection, DayMemo(0)), day, None)

@@ -1,18 +1,22 @@
 """The audit log, newest entries first."""
 
+import heapq
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any, ClassVar
 
 from quart import Blueprint, request, url_for
 from quart.typing import ResponseReturnValue
 
 from api.current import services
-from runtally.access import history, projects
+from runtally.access import history
+from runtally.cells.cell import Cell
 from runtally.fields import MAX_ROW, parse_whole
 from runtally.models.audit import AuditEntry
+from runtally.settings import MAIN
 from runtally.tokens import TOKEN_KINDS
 from webapp import formats
 from webapp.form import Form
@@ -63,16 +67,24 @@ class AuditPage(Page):
 @admin
 async def audit() -> ResponseReturnValue:
     """The log, of one project or of all."""
-    project_id, before = chosen_project(request.args), parse_whole(request.args.get("before", ""), MAX_ROW)
-    async with services().cells.of(project_id).database.session() as session:
-        found = await history.entries(session, project_id=project_id, before=before, limit=history.PAGE + 1)
-        known = await projects.list_all(session)
+    project_id, before = chosen_project(request.args), _position(request.args.get("before", ""))
+
+    async def of_cell(cell: Cell) -> list[tuple[str, AuditEntry]]:
+        async with cell.database.session() as session:
+            found = await history.entries(
+                session, project_id=project_id, before=before.get(cell.name), limit=history.PAGE + 1
+            )
+            return [(cell.name, one) for one in found]
+
+    # What is done to a project may be noted in its cell, or with people and keys.
+    of_each = await services().cells.ask_each(None, of_cell)
+    found = list(islice(heapq.merge(*of_each, key=lambda one: one[1].at, reverse=True), history.PAGE + 1))
     page = AuditPage(
         frame=frame("admin_audit.audit"),
-        entries=tuple(_entry(one) for one in found[: history.PAGE]),
+        entries=tuple(_entry(one) for _, one in found[: history.PAGE]),
         filter=Form(values={"project": (project_id or "",)}),
-        projects=_choices([one.id for one in known], project_id),
-        older_url=_older_url(found, project_id),
+        projects=_choices([one.id for one in await services().cells.list_projects()], project_id),
+        older_url=_older_url(found, before, project_id),
         newest_url=url_for("admin_audit.audit", project=project_id) if before else None,
     )
     return await render(page)
@@ -98,10 +110,25 @@ def _choices(ids: list[str], chosen: str | None) -> tuple[tuple[str, str], ...]:
     return (("", "All projects"), *((one, one) for one in [*ids, *gone]))
 
 
-def _older_url(found: Sequence[AuditEntry], project_id: str | None) -> str | None:
+def _position(text: str) -> dict[str, int]:
+    """Read the number of an entry of each cell, before which the page begins: `120,eu:55`; that of main has no name."""
+    found = {}
+    for part in text.split(","):
+        name, _, number = part.rpartition(":")
+        before = parse_whole(number, MAX_ROW)
+        if before is not None:
+            found[name or MAIN] = before
+    return found
+
+
+def _older_url(
+    found: Sequence[tuple[str, AuditEntry]], before: Mapping[str, int], project_id: str | None
+) -> str | None:
     if len(found) <= history.PAGE:
         return None
-    return url_for("admin_audit.audit", project=project_id, before=found[history.PAGE - 1].id)
+    position = {**before, **{name: entry.id for name, entry in found[: history.PAGE]}}
+    text = ",".join(f"{'' if name == MAIN else f'{name}:'}{number}" for name, number in position.items())
+    return url_for("admin_audit.audit", project=project_id, before=text)
 
 
 def _entry(row: AuditEntry) -> Entry:

@@ -60,7 +60,7 @@ async def set_month() -> ResponseReturnValue:
     form = await sent_form("budget")
     sent = {name: form.value(name) for name in ("amount", "alerts")}
     try:
-        async with services().cells.of(None).database.session() as session:
+        async with services().cells.main.database.session() as session:
             await edit.set_budget(session, actor(), ALL_PROJECTS_KEY, sent, services().clock())
     except InvalidBudget as error:
         return await render(replace(await _page(), month_form=form.refused(error)), 422)
@@ -73,7 +73,7 @@ async def add() -> ResponseReturnValue:
     """Set a budget for a day, a provider or a model."""
     form = await sent_form(FORM.id)
     try:
-        async with services().cells.of(None).database.session() as session:
+        async with services().cells.main.database.session() as session:
             await edit.set_budget(session, actor(), ALL_PROJECTS_KEY, form.sent, services().clock())
     except InvalidBudget as error:
         page = await _page()
@@ -86,7 +86,7 @@ async def add() -> ResponseReturnValue:
 async def remove() -> ResponseReturnValue:
     """Remove the budget that the form names; without a name that of the month."""
     form = await sent_form(FORM.id)
-    async with services().cells.of(None).database.session() as session:
+    async with services().cells.main.database.session() as session:
         await edit.remove(session, actor(), ALL_PROJECTS_KEY, form.sent)
     return _back("Budget removed.")
 
@@ -98,7 +98,7 @@ async def add_target() -> ResponseReturnValue:
     form = await sent_form(CHANNEL_FORM.id)
     new = NewTarget(form.value("address"), form.value("of_unusual_cost") == "1", form.value("weekly_report") == "1")
     editor, project = (
-        services().cells.of(None).alert_targets,
+        services().cells.main.alert_targets,
         project_link(ALL_PROJECTS_KEY, ALL_NAME, services().settings.public_url),
     )
     try:
@@ -126,21 +126,23 @@ async def add_target() -> ResponseReturnValue:
 @admin
 async def remove_target(target_id: UUID) -> ResponseReturnValue:
     """Send nothing more there."""
-    async with services().cells.of(None).database.session() as session:
+    async with services().cells.main.database.session() as session:
         target = await targets.get_target(session, ALL_PROJECTS_KEY, target_id)
-        await services().cells.of(None).alert_targets.remove(session, actor(), target)
+        await services().cells.main.alert_targets.remove(session, actor(), target)
     return _back("Destination removed.")
 
 
 async def _page() -> OrganisationBudgetsPage:
     now = services().clock()
-    async with services().cells.of(None).database.session() as session:
+    async with services().cells.main.database.session() as session:
         form = await month_form(session, ALL_PROJECTS_KEY)
         part = await budgets_part(session, ALL_PROJECTS_KEY, now)
         alerts = await alerts_part(session, ALL_PROJECTS_KEY, services().channels, now)
-    async with services().cells.of(None).reading.snapshot() as connection:
-        use = await get_use(connection, ALL_PROJECTS_KEY, now)
-        states = await read_states(connection, ALL_PROJECTS_KEY, now)
+    async with services().cells.snapshots(None) as snapshots:
+        # Those of main, which is the first, over the projects of all.
+        main, *others = [one.reads.connection for one in snapshots.every]
+        use = await get_use(main, ALL_PROJECTS_KEY, now, others)
+        states = await read_states(main, ALL_PROJECTS_KEY, now, others)
     return OrganisationBudgetsPage(
         frame("admin_budgets.budgets"),
         budget_line(use) if use else None,

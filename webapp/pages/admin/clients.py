@@ -36,6 +36,6 @@ class ClientsPage(Page):
 @admin
 async def clients() -> ResponseReturnValue:
     """List OpenTelemetry clients with the results of their requests."""
-    async with services().cells.of(None).database.connection() as connection:
-        rows = await client_rows(connection, None, SHOWN, services().clock())
+    async with services().cells.snapshots(None, is_current=True) as snapshots:
+        rows = await client_rows(snapshots, None, SHOWN, services().clock())
     return await render(ClientsPage(frame("admin_clients.clients"), rows))

@@ -11,13 +11,13 @@ from quart.typing import ResponseReturnValue
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from api.current import actor, services
-from runtally.access import invitations, projects, users
+from runtally.access import invitations, users
 from runtally.access.roles import Grant
 from runtally.access.users import Account
 from runtally.errors import Detail, InvalidUser, NotFound
 from runtally.fields import trimmed
-from runtally.models.project import Project
 from runtally.models.user import Invitation, Role
+from runtally.usage.report import ListedProject
 from webapp import formats
 from webapp.addresses import server_url
 from webapp.form import Form, sent_form
@@ -96,8 +96,8 @@ class UsersPage(Page):
 @admin
 async def users_list() -> ResponseReturnValue:
     """List all users and open invitations."""
-    async with services().sessions_of(None) as (session, cell):
-        return await render(await _page(session, cell))
+    async with services().control.database.session() as session:
+        return await render(await _page(session))
 
 
 @blueprint.post("/invite")
@@ -106,7 +106,7 @@ async def invite() -> ResponseReturnValue:
     """Create an invitation and show its link, which is shown only once."""
     form = await sent_form("invite")
     async with services().granting(_project_of(form)) as (cell, session):
-        page = await _page(session, cell)
+        page = await _page(session)
         try:
             grant = _grant(form)
             token = await invitations.invite(session, cell, services().clock(), actor(), form.value("email"), grant)
@@ -114,7 +114,7 @@ async def invite() -> ResponseReturnValue:
             return await render(replace(page, form=form.refused(error, "project")), 422)
         await session.flush()
         email = users.parse_email(form.value("email"))
-        page = replace(await _page(session, cell), link=ShownLink(email, _join_url(token), is_reset=False))
+        page = replace(await _page(session), link=ShownLink(email, _join_url(token), is_reset=False))
     return await render(page)
 
 
@@ -133,7 +133,7 @@ async def set_role(user_id: UUID) -> ResponseReturnValue:
     """Give a user a role, in a project or as admin."""
     form = await sent_form(f"role-{user_id}")
     async with services().granting(_project_of(form)) as (cell, session):
-        page, account = await _page(session, cell), await users.get(session, user_id)
+        page, account = await _page(session), await users.get(session, user_id)
         try:
             await users.set_role(session, cell, actor(), account, grant := _grant(form))
         except (InvalidUser, NotFound) as error:
@@ -148,8 +148,8 @@ async def remove_role(user_id: UUID) -> ResponseReturnValue:
     """Take a role away: that in the project that the form names, or that of an admin."""
     form = await sent_form(f"role-{user_id}")
     project_id = _project_of(form)
-    async with services().sessions_of(project_id) as (session, cell):
-        page, account = await _page(session, cell), await users.get(session, user_id)
+    async with services().control.database.session() as session:
+        page, account = await _page(session), await users.get(session, user_id)
         try:
             await users.remove_role(session, actor(), account, project_id)
         except InvalidUser as error:
@@ -161,8 +161,8 @@ async def remove_role(user_id: UUID) -> ResponseReturnValue:
 @admin
 async def disable(user_id: UUID) -> ResponseReturnValue:
     """Turn a user away from now on."""
-    async with services().sessions_of(None) as (session, cell):
-        page, account = await _page(session, cell), await users.get(session, user_id)
+    async with services().control.database.session() as session:
+        page, account = await _page(session), await users.get(session, user_id)
         try:
             await users.disable(session, actor(), account.user, services().clock())
         except InvalidUser as error:
@@ -185,10 +185,10 @@ async def enable(user_id: UUID) -> ResponseReturnValue:
 @admin
 async def reset(user_id: UUID) -> ResponseReturnValue:
     """Make a link with which the user sets a new password, and show it, this once."""
-    async with services().sessions_of(None) as (session, cell):
+    async with services().control.database.session() as session:
         user = (await users.get(session, user_id)).user
         token = await invitations.new_password(session, services().clock(), actor(), user)
-        page = await _page(session, cell)
+        page = await _page(session)
     return await render(replace(page, link=ShownLink(user.email, _join_url(token), is_reset=True)))
 
 
@@ -213,17 +213,17 @@ def _join_url(token: str) -> str:
     return join_url(server_url(), token)
 
 
-async def _page(session: AsyncSession, cell: AsyncSession) -> UsersPage:
+async def _page(session: AsyncSession) -> UsersPage:
     now = services().clock()
     return UsersPage(
         frame=frame("admin_users.users_list"),
         users=tuple(_row(account, now) for account in await users.list_all(session)),
         invited=tuple(_invited(one) for one in await invitations.pending(session, now)),
-        projects=_choices(await projects.list_all(cell)),
+        projects=_choices(await services().cells.list_projects()),
     )
 
 
-def _choices(found: Sequence[Project]) -> tuple[tuple[str, str], ...]:
+def _choices(found: Sequence[ListedProject]) -> tuple[tuple[str, str], ...]:
     named = ((one.id, one.name if one.name == one.id else f"{one.name} ({one.id})") for one in found)
     # No project is preselected: a wrong one would give access to other people's runs.
     return (("", "Choose a project"), *named)

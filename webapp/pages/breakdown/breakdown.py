@@ -13,28 +13,29 @@ from api.current import actor, services
 from api.usage import csv_parts
 from api.usage_query import read_request
 from runtally.access.scopes import Scope, demand
-from runtally.db.database import Connection
+from runtally.cells.request import demand_all
 from runtally.errors import ArchiveNotRead, DimensionNotTracked, Forbidden, NotFound
 from runtally.runs.read import read_latencies
 from runtally.runs.values import Latencies
 from runtally.usage.dimensions import BY_MODEL, KEY, MODEL, Dimension
-from runtally.usage.groups.groups import read_groups
+from runtally.usage.groups.groups import GroupSource, read_groups_of
 from runtally.usage.groups.summaries import read_totals
 from runtally.usage.overview.project_queries import select_projects
 from runtally.usage.question import LatencyDetail
 from runtally.usage.read import is_comparable, readable
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import KnownProject
+from runtally.usage.snapshots import Snapshots
 from runtally.usage.summary import Summary
-from runtally.usage.sums.tracked_key_queries import select_tracked_keys
 from runtally.usage.timeline import BucketWidth
+from runtally.usage.tracked_keys import read_tracked_keys
 from runtally.usage.window import Window
 from webapp import formats, words
 from webapp.addresses import address_of, path_to
 from webapp.charts import series
 from webapp.charts.metrics import Metric
 from webapp.charts.series import Groups
-from webapp.links import MINUTES, View, chosen_project, is_open, requested_project
+from webapp.links import chosen_project, requested_project
 from webapp.pages.breakdown.rows import KEYS, NAMES, TITLES, Column, Group, Key, Row, groups_of, rows_of, total_row
 from webapp.pages.panel.grouping import GroupMenu, group_menu, read_names
 from webapp.pages.panel.narrowing import Chip, LiveSwitch, chips_of, live_switch, range_menu_of
@@ -44,6 +45,7 @@ from webapp.pages.panel.slots import read_slots
 from webapp.rendering import Page, render
 from webapp.security import signed_in
 from webapp.sorting import SortHeading, Sorting, headings_of
+from webapp.view import MINUTES, View, is_open
 from webapp.zone import local
 
 blueprint = Blueprint("breakdown", __name__)
@@ -156,9 +158,9 @@ async def breakdown() -> ResponseReturnValue:
     project_id = chosen_project(request.args) or actor().project_id
     demand(actor(), Scope.METRICS_READ, project_id)
     shown, now = BreakdownView.parse(request.args, project_id), services().clock()
-    async with services().cells.of(project_id).reading.snapshot() as connection:
-        range_ = await readable(connection, shown.view.range, project_id, now)
-        return await render(await _page(connection, replace(shown, view=shown.view.replace(range=range_)), now))
+    async with services().cells.snapshots(project_id) as snapshots:
+        range_ = await readable(snapshots, shown.view.range, project_id, now)
+        return await render(await _page(snapshots, replace(shown, view=shown.view.replace(range=range_)), now))
 
 
 @blueprint.get("/breakdown.csv")
@@ -172,10 +174,10 @@ async def breakdown_csv() -> ResponseReturnValue:
     asked = read_request(query, project_id, services().clock())
     if not all(map(is_open, (*asked.question.by, *asked.question.filter.dimensions))):
         raise Forbidden
-    async with services().cells.of(project_id).reading.snapshot() as connection:
-        answer = await read_groups(
-            connection, replace(asked.question, latencies=LatencyDetail.NONE), services().cells.of(project_id).memo
-        )
+    async with services().cells.snapshots(project_id) as snapshots:
+        sources = [GroupSource.of(one) for one in snapshots.every]
+        answer = await read_groups_of(sources, replace(asked.question, latencies=LatencyDetail.NONE))
+    demand_all()
 
     async def parts() -> AsyncIterator[str]:
         for part in csv_parts(answer, asked.group_by):
@@ -189,14 +191,14 @@ async def breakdown_csv() -> ResponseReturnValue:
     return response
 
 
-async def _page(connection: Connection, shown: BreakdownView, now: datetime) -> BreakdownPage:
+async def _page(snapshots: Snapshots, shown: BreakdownView, now: datetime) -> BreakdownPage:
     """Return the table of a project, or of all. Raises `NotFound`."""
     view, project_id = shown.view, shown.view.project_id
-    projects = await select_projects(connection, project_id) if project_id is not None else ()
+    projects = await select_projects(snapshots.connection, project_id) if project_id is not None else ()
     if project_id is not None and not projects:
         raise NotFound("There is no such project. A project appears with its first run.")
     window = view.window(now)
-    reader = UsageReader.of_page(connection, services().cells.of(project_id).memo, window, project_id)
+    reader = UsageReader.of_page(snapshots, window, project_id)
     figures, refusal = None, None
     try:
         figures = await _read(reader, shown, window, now)
@@ -221,7 +223,7 @@ async def _page(connection: Connection, shown: BreakdownView, now: datetime) -> 
         notes=view.notes,
         live=live_switch(view, window, shown.url_of),
         ranges=range_menu_of(view, window, path_to("breakdown.breakdown"), shown.url_of, **shown.more),
-        group_menu=group_menu(view, await select_tracked_keys(connection, project_id), shown.url_of, is_table=True),
+        group_menu=group_menu(view, await read_tracked_keys(snapshots, project_id), shown.url_of, is_table=True),
         names=_names(shown) if shown.dimension in BY_MODEL else (),
         chips=chips_of(view, names, shown.url_of),
         runs_url=view.runs_url(),
@@ -247,7 +249,7 @@ async def _read(reader: UsageReader, shown: BreakdownView, window: Window, now: 
     total = Group(Key(""), whole.total)
     total.known_p95_ms = whole.group_latencies[()].p95_ms if () in whole.group_latencies else None
     before, earlier = None, window.previous(now)
-    if await is_comparable(reader.connection, earlier, view.project_id, run_filter):
+    if await is_comparable(reader.snapshots, earlier, view.project_id, run_filter):
         before = await read_totals(reader, earlier, run_filter, by, limit=MAX_ROWS)
         total.before = (await read_totals(reader, earlier, run_filter, (), limit=1)).total
     latencies = await read_latencies(reader.connection, view.run_filter, now) if are_of_models else None

@@ -22,8 +22,8 @@ from webapp.changes import Change
 from webapp.charts.colours import OTHER as OTHER_SLOT
 from webapp.charts.metrics import cache_share, cost_per_success
 from webapp.charts.series import Groups
-from webapp.links import View
 from webapp.pages.panel.narrowing import value_urls
+from webapp.view import View
 
 _MILLION = USD_DECIMALS // 2
 

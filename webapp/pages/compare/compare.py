@@ -18,12 +18,11 @@ from runtally.usage.dimensions import KEY, NO_VALUE, OTHER
 from runtally.usage.filter import ALL_RUNS
 from runtally.usage.groups.summaries import read_totals
 from runtally.usage.reader import UsageReader
-from runtally.usage.sums.tracked_key_queries import select_tracked_keys
+from runtally.usage.tracked_keys import select_tracked_keys
 from runtally.usage.window import CustomRange, Range
 from webapp import formats, words
 from webapp.addresses import path_to
 from webapp.charts.series import RANGE_NAMES
-from webapp.links import MINUTES
 from webapp.pages.compare.rows import DIFFERS, Row, rows_of
 from webapp.pages.compare.view import BEFORE, IMPLIED, CompareView, Side
 from webapp.pages.panel.grouping import GroupMenu, group_menu, read_names
@@ -34,6 +33,7 @@ from webapp.pages.project.heading import heading_of
 from webapp.ranges import Calendar
 from webapp.rendering import Page, render, see_other, wants_part
 from webapp.security import signed_in
+from webapp.view import MINUTES
 from webapp.zone import for_fields, local
 
 blueprint = Blueprint("compare", __name__)
@@ -131,7 +131,7 @@ async def _page(connection: Connection, shown: CompareView, now: datetime) -> Co
     view, project_id = shown.view, shown.view.project_id or ""
     window = view.window(now)
     project = await heading_of(connection, project_id)
-    reader = UsageReader.of_page(connection, services().cells.of(project_id).memo, window, project_id)
+    reader = UsageReader.of_project(connection, services().cells.of(project_id).memo, window, project_id)
     values = await _values(reader, shown)
     ids = [*values, *(value for side in shown.sides if (value := side.filter.value_of(KEY)))]
     names = await read_names(reader, view.filter, ids if shown.dimension == KEY else ids[len(values) :])

@@ -14,9 +14,9 @@ from runtally.usage.window import CustomRange, TimeRange, TimeSpan
 from webapp import words
 from webapp.addresses import address_of
 from webapp.charts.series import range_name
-from webapp.links import MINUTES, View
 from webapp.pages.panel.panel import compared_with
 from webapp.ranges import Calendar
+from webapp.view import MINUTES, View
 from webapp.zone import FIELD
 
 BEFORE = "before"

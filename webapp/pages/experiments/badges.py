@@ -18,9 +18,9 @@ from runtally.experiments.badge import Style, cleaned
 from runtally.experiments.read import verdict_on
 from runtally.experiments.rule import Measured
 from webapp.addresses import server_url
-from webapp.links import choice
 from webapp.rendering import Page, render, see_other, wants_part
 from webapp.security import project_editor, signed_in
+from webapp.view import choice
 
 blueprint = Blueprint("badges", __name__)
 

@@ -1,7 +1,9 @@
 """The comparison of two experiments, and whether they differ by more than chance."""
 
+import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from decimal import Decimal
 from math import isfinite
 from typing import ClassVar
@@ -21,7 +23,7 @@ from webapp import formats, threshold_text
 from webapp.charts import verdicts as charts
 from webapp.charts.chart import Chart
 from webapp.charts.series import RANGE_NAMES
-from webapp.links import choice, unescaped
+from webapp.converters import unescaped
 from webapp.pages.experiments.experiment import Figure
 from webapp.pages.experiments.experiments import key_of, readable
 from webapp.pages.experiments.findings import Finding, finding_of
@@ -29,6 +31,7 @@ from webapp.pages.panel.chart_payload import payload_of
 from webapp.pages.panel.ranges import Choice
 from webapp.rendering import Page, render
 from webapp.security import signed_in
+from webapp.view import choice
 
 blueprint = Blueprint("comparison", __name__)
 
@@ -126,9 +129,10 @@ class Pair:
 async def compare() -> ResponseReturnValue:
     """Cost per run, p95 latency and error rate of two experiments, with confidence intervals."""
     pair = Pair.parse()
-    async with services().cells.of(None).reading.snapshot() as connection:
-        found = await select_keys(connection, readable(actor()))
-    return await render(await _page(pair, tuple(_option(*key) for key in found)))
+    ids = readable(actor())
+    async with services().cells.snapshots(None) as snapshots:
+        found = await snapshots.of_each(lambda one: select_keys(one, ids))
+    return await render(await _page(pair, tuple(_option(*key) for key in heapq.merge(*found))))
 
 
 @blueprint.get(f"/experiments/compare/<any({','.join(MEASURES)}):name>.json")
@@ -159,9 +163,13 @@ def _option(project_id: str, experiment_id: str) -> Option:
 
 async def _read(pair: Pair, places: Sequence[tuple[str, str]]) -> Comparison:
     since = services().clock() - pair.range.length
-    async with services().cells.of(None).reading.snapshot() as connection:
-        first, second = [await read_arm(connection, *place, since) for place in places]
+    first, second = [await _arm(*place, since) for place in places]
     return Comparison(first, second)
+
+
+async def _arm(project_id: str, experiment_id: str, since: datetime) -> Arm:
+    async with services().cells.snapshots(project_id) as snapshots:
+        return await read_arm(snapshots.connection, project_id, experiment_id, since)
 
 
 async def _page(pair: Pair, options: tuple[Option, ...]) -> ComparisonPage:

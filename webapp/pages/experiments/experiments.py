@@ -11,12 +11,14 @@ from quart.typing import ResponseReturnValue
 from api.current import actor, services
 from runtally.access.scopes import Scope, demand, may
 from runtally.audit import Actor
+from runtally.db.combined import gathered
 from runtally.errors import NotFound
 from runtally.experiments.read import Judged, verdicts
 from runtally.experiments.verdict import Check, Measure, Outcome, Stats
 from webapp import formats, threshold_text
+from webapp.converters import escaped
 from webapp.first_run import EXAMPLE_PROJECT
-from webapp.links import chosen_project, escaped
+from webapp.links import chosen_project
 from webapp.pages.project.heading import ProjectHeading, heading_of
 from webapp.rendering import Page, render
 from webapp.security import signed_in
@@ -87,13 +89,14 @@ async def experiments() -> ResponseReturnValue:
     project_id = chosen_project(request.args)
     if project_id is not None:
         demand(actor(), Scope.METRICS_READ, project_id)
-    async with services().cells.of(project_id).database.snapshot() as connection:
-        ids = readable(actor(), project_id)
-        found = await verdicts(connection, services().clock(), ids, services().cells.of(project_id).memo)
-        project = await heading_of(connection, project_id) if project_id is not None else None
-    rows = tuple(sorted((row_of(one) for one in found), key=lambda row: ORDER.index(row.outcome)))
+    ids, now = readable(actor(), project_id), services().clock()
+    async with services().cells.snapshots(project_id, is_current=True) as snapshots:
+        found = await gathered(verdicts(one.reads.connection, now, ids, one.memo) for one in snapshots.every)
+        project = await heading_of(snapshots.connection, project_id) if project_id is not None else None
+    rows = [row_of(judged) for of_one in found for judged in of_one]
+    rows.sort(key=lambda row: (ORDER.index(row.outcome), row.project_id, row.id))
     failing = sum(row.outcome is Outcome.FAIL for row in rows)
-    return await render(ExperimentsPage(project, rows, failing))
+    return await render(ExperimentsPage(project, tuple(rows), failing))
 
 
 def readable(reader: Actor, project_id: str | None = None) -> Sequence[str] | None:

@@ -12,7 +12,6 @@ from api.current import actor, services
 from runtally.access.scopes import Scope, demand, may
 from runtally.budgets.queries import select_budgeted, select_uses
 from runtally.budgets.use import Use
-from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked
 from runtally.runs.read import read_newest
 from runtally.runs.values import ListedRun
@@ -22,14 +21,14 @@ from runtally.usage.dimensions import PROJECT
 from runtally.usage.groups.summaries import MAX_GROUPS, read_totals
 from runtally.usage.overview.projects import Projects, ProjectSummary
 from runtally.usage.reader import UsageReader
+from runtally.usage.snapshots import Snapshots
 from runtally.usage.summary import Summary
-from runtally.usage.sums.tracked_key_queries import select_tracked_keys
+from runtally.usage.tracked_keys import read_tracked_keys
 from webapp.addresses import server_url
 from webapp.caching import recent_changes, unchanged
 from webapp.concurrently import concurrently
 from webapp.first_run import EXAMPLE_PROJECT, first_run_command, otlp_variables
 from webapp.form import Form
-from webapp.links import View
 from webapp.pages.overview.project_rows import Column, Columns, ProjectList, page_of, project_list_of, search
 from webapp.pages.overview.your_projects import has_several_or_none, your_projects
 from webapp.pages.panel.grouping import read_chart_groups, read_names, read_page_groups
@@ -39,6 +38,7 @@ from webapp.pages.runs.send_runs import KEY_FORM
 from webapp.rendering import Page, no_content, render
 from webapp.security import signed_in
 from webapp.sorting import Sorting
+from webapp.view import View
 
 blueprint = Blueprint("overview", __name__)
 
@@ -94,9 +94,9 @@ async def overview() -> ResponseReturnValue:
         return await render(await your_projects())
     view, now, of_project = _view(), services().clock(), actor().project_id
     demand(actor(), Scope.METRICS_READ, of_project)
-    async with services().cells.of(of_project).reading.connection() as connection:
-        changes = await recent_changes(connection)
-        reader = UsageReader.of_page(connection, services().cells.of(of_project).memo, view.window(now), of_project)
+    async with services().cells.snapshots(of_project) as snapshots:
+        changes = await recent_changes(snapshots)
+        reader = UsageReader.of_page(snapshots, view.window(now), of_project)
         if known := await unchanged(reader, view.window(now), changes):
             return known
     return await render(await _overview_page(view, now) or _first_run_page())
@@ -121,10 +121,10 @@ async def _overview_page(view: View, now: datetime) -> OverviewPage | None:
     """Build the overview; None before the first run."""
     of_project = actor().project_id
     async with concurrently(_newest(view, now)) as reading:
-        async with services().cells.of(of_project).reading.snapshot() as connection:
-            view = await _readable(connection, view, now)
+        async with services().cells.snapshots(of_project) as snapshots:
+            view = await _readable(snapshots, view, now)
             window = view.window(now)
-            reader = UsageReader.of_page(connection, services().cells.of(of_project).memo, window, of_project)
+            reader = UsageReader.of_page(snapshots, window, of_project)
             try:
                 report = await read.overview(reader, window, view.filter, has_lines=not view.metric.is_sum)
             except DimensionNotTracked as error:
@@ -165,7 +165,7 @@ def _page(
 
 
 async def _refused(reader: UsageReader, view: View, refusal: str) -> Panel:
-    keys = await select_tracked_keys(reader.connection, reader.project_id)
+    keys = await read_tracked_keys(reader.snapshots, reader.project_id)
     names = await read_names(reader, view.filter)
     return refused_panel(refusal, view, reader.now, reader.project_id, keys, names)
 
@@ -179,8 +179,8 @@ async def _projects_of_some(reader: UsageReader, view: View) -> Summary | None:
         return None
 
 
-async def _readable(connection: Connection, view: View, now: datetime) -> View:
-    return view.replace(range=await read.readable(connection, view.range, actor().project_id, now))
+async def _readable(snapshots: Snapshots, view: View, now: datetime) -> View:
+    return view.replace(range=await read.readable(snapshots, view.range, actor().project_id, now))
 
 
 async def _newest(view: View, now: datetime) -> tuple[ListedRun, ...]:
@@ -188,36 +188,38 @@ async def _newest(view: View, now: datetime) -> tuple[ListedRun, ...]:
     of_project = actor().project_id
     if not may(actor(), Scope.RUNS_READ, of_project):
         return ()
-    async with services().cells.of(of_project).reading.snapshot() as connection:
-        run_filter = (await _readable(connection, view, now)).run_filter.replace(project_id=of_project)
-        return await read_newest(connection, run_filter, now, NEWEST)
+    async with services().cells.snapshots(of_project) as snapshots:
+        run_filter = (await _readable(snapshots, view, now)).run_filter.replace(project_id=of_project)
+        return await read_newest(snapshots.run_sources, run_filter, now, NEWEST)
 
 
 async def _project_list(reader: UsageReader, view: View, *, is_comparable: bool) -> ProjectList:
-    connection, now = reader.connection, reader.now
+    now = reader.now
     projects = Projects(reader, view.window(now), view.filter, is_comparable=is_comparable)
     listing = await projects.listing()
-    budgeted = await select_budgeted(connection, actor().project_id)
+    of_project = actor().project_id
+    budgeted = frozenset().union(*await reader.snapshots.of_each(lambda one: select_budgeted(one, of_project)))
     columns = Columns(view, has_budgets=bool(budgeted) and any(one.project.id in budgeted for one in listing.projects))
     found = search(listing.projects, view.search or "")
     if columns.is_by_change:
         found = await projects.compared(found)
     if columns.is_by_budget:
-        columns = replace(columns, uses=await _uses(connection, found, budgeted, now))
+        columns = replace(columns, uses=await _uses(reader.snapshots, found, budgeted, now))
     shown, paging = page_of(columns.sorted(found), view, request.args.get("page", 1, int))
     if not columns.is_by_change:
         shown = await projects.compared(shown)
     if not columns.is_by_budget:
-        columns = replace(columns, uses=await _uses(connection, shown, budgeted, now))
+        columns = replace(columns, uses=await _uses(reader.snapshots, shown, budgeted, now))
     return project_list_of(listing, columns, await projects.drawn(shown), paging)
 
 
 async def _uses(
-    connection: Connection, projects: Sequence[ProjectSummary], budgeted: frozenset[str], now: datetime
+    snapshots: Snapshots, projects: Sequence[ProjectSummary], budgeted: frozenset[str], now: datetime
 ) -> Mapping[str, Use]:
     """Read the use of all budgets, by project."""
     ids = [one.project.id for one in projects if one.project.id in budgeted]
-    return {use.project_id: use for use in await select_uses(connection, now, ids)} if ids else {}
+    found = await snapshots.of_each(lambda one: select_uses(one, now, ids)) if ids else ()
+    return {use.project_id: use for uses in found for use in uses}
 
 
 def _first_run_page() -> FirstRunPage:

@@ -12,10 +12,10 @@ from runtally.usage.totals import Totals
 from runtally.usage.window import Range
 from webapp import changes, formats, zone
 from webapp.changes import Change
-from webapp.links import View
 from webapp.pages.overview.sparkline import Sparkline, sparkline_of
 from webapp.pages.project.budget_line import SHORT, Level, level_of
 from webapp.sorting import SortHeading, Sorting, headings_of
+from webapp.view import View
 
 PAGE_ROWS = 50
 # From here on a rising error rate is marked.

@@ -1,15 +1,13 @@
 """The first page of a user with several projects or none; no sum over just these projects is stored."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from quart import url_for
 
 from api.current import actor, services
-from runtally.access import projects
 from runtally.audit import Actor, ActorKind
-from runtally.models.project import Project
+from runtally.usage.report import ListedProject
 from webapp.rendering import Page
 
 
@@ -41,15 +39,8 @@ def has_several_or_none(reader: Actor) -> bool:
 
 
 async def your_projects() -> YourProjectsPage:
-    async with services().cells.of(None).database.session() as session:
-        found = await projects.list_by_ids(session, list(actor().grants))
-    return YourProjectsPage(tuple(_own(found)))
+    return YourProjectsPage(tuple(map(_own, await services().cells.list_projects(list(actor().grants)))))
 
 
-def _own(found: Sequence[Project]) -> list[OwnProject]:
-    return [
-        OwnProject(
-            one.name, one.id, url_for("project.project", project_id=one.id), is_hidden=one.archived_at is not None
-        )
-        for one in found
-    ]
+def _own(one: ListedProject) -> OwnProject:
+    return OwnProject(one.name, one.id, url_for("project.project", project_id=one.id), one.is_hidden)

@@ -13,12 +13,13 @@ from webapp.caching import recent_changes, unchanged
 from webapp.charts.budget import burn_down
 from webapp.charts.chart import Chart
 from webapp.charts.metrics import Metric
-from webapp.links import View, requested_project
+from webapp.links import requested_project
 from webapp.pages.panel.chart_payload import payload_of
 from webapp.pages.panel.grouping import read_chart_groups, read_page_groups
 from webapp.pages.panel.marks import all_marks, read_releases
 from webapp.pages.panel.panel import main_chart
 from webapp.security import signed_in
+from webapp.view import View
 
 blueprint = Blueprint("charts", __name__)
 
@@ -30,12 +31,12 @@ async def chart(name: str) -> ResponseReturnValue:
     view = View.parse(request.args, requested_project(request.args))
     demand(actor(), Scope.METRICS_READ, view.project_id)
     window = view.window(services().clock())
-    async with services().cells.of(view.project_id).reading.snapshot() as connection:
-        changes = await recent_changes(connection)
-        reader = UsageReader.of_page(connection, services().cells.of(view.project_id).memo, window, view.project_id)
+    async with services().cells.snapshots(view.project_id) as snapshots:
+        changes = await recent_changes(snapshots)
+        reader = UsageReader.of_page(snapshots, window, view.project_id)
         if known := await unchanged(reader, window, changes):
             return known
-        view = view.replace(range=await readable(connection, view.range, view.project_id, window.now))
+        view = view.replace(range=await readable(snapshots, view.range, view.project_id, window.now))
         drawn = await read_chart(reader, Metric(name), view)
     return await payload_of(drawn)
 
@@ -63,7 +64,7 @@ async def read_chart(reader: UsageReader, metric: Metric, view: View, *, has_rel
     """
     view, window = view.replace(metric=metric), view.window(reader.now)
     before = window.previous(reader.now)
-    is_fair = metric.is_sum and await is_comparable(reader.connection, before, view.project_id, view.filter)
+    is_fair = metric.is_sum and await is_comparable(reader.snapshots, before, view.project_id, view.filter)
     has_lines = not metric.is_sum or view.project_id is not None
     report = await read_report(reader, window, view.filter, is_fair=is_fair, has_lines=has_lines)
     groups = await read_page_groups(reader, view, report)

@@ -1,11 +1,13 @@
 """The list of OpenTelemetry clients, which explains why a client's runs are or are not seen."""
 
+import heapq
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 
-from runtally.db.database import Connection
 from runtally.models.otlp import RUNS, Client
 from runtally.otlp.queries import select_clients
+from runtally.usage.snapshots import Snapshots
 from webapp import formats
 
 
@@ -26,11 +28,11 @@ class ClientRow:
     has_runs: bool
 
 
-async def client_rows(
-    connection: Connection, project_id: str | None, limit: int, now: datetime
-) -> tuple[ClientRow, ...]:
+async def client_rows(snapshots: Snapshots, project_id: str | None, limit: int, now: datetime) -> tuple[ClientRow, ...]:
     """Return the clients of a project, or of all, the last to send first."""
-    return tuple(_row(client, now) for client in await select_clients(connection, project_id, limit))
+    found = await snapshots.of_each(lambda one: select_clients(one, project_id, limit))
+    clients = heapq.merge(*found, key=lambda client: client.last_at, reverse=True)
+    return tuple(_row(one, now) for one in islice(clients, limit))
 
 
 def _row(client: Client, now: datetime) -> ClientRow:

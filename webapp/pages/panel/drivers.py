@@ -7,9 +7,9 @@ from runtally.usage.dimensions import Dimension
 from runtally.usage.drivers import Driver, change_of
 from webapp import formats, words
 from webapp.addresses import address_of
-from webapp.links import View
 from webapp.pages.panel.grouping import PageGroups
 from webapp.pages.panel.narrowing import toggled
+from webapp.view import View
 
 # If one cause explains this part of a change, the other one is not named.
 _MAINLY = Decimal("0.75")

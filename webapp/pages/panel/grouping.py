@@ -22,14 +22,14 @@ from runtally.usage.groups.summaries import MAX_GROUPS, read_groups_of, read_lat
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import Report
 from runtally.usage.summary import Summary
-from runtally.usage.sums.tracked_key_queries import select_tracked_keys
+from runtally.usage.tracked_keys import read_tracked_keys
 from webapp import formats, words
 from webapp.charts import series
 from webapp.charts.metrics import Metric, rank_of
 from webapp.charts.series import MAX_LINES, Groups
-from webapp.links import View, is_open
 from webapp.pages.panel.ranges import Choice
 from webapp.pages.panel.slots import read_slots
+from webapp.view import View, is_open
 
 NOT_TOLD_APART = (
     f"This range has more than {formats.count(MAX_RUNS_READ)} runs, too many for p95 by {{dimension}}; this is the p95 of all "
@@ -70,7 +70,7 @@ async def read_page_groups(reader: UsageReader, view: View, report: Report) -> P
     """Read the groups of a report. A question that stored sums cannot answer whole is refused."""
     dimension, run_filter = view.by, view.filter.replace(project_id=reader.project_id)
     keys, found = await reader.reads.together(
-        select_tracked_keys(reader.connection, reader.project_id),
+        read_tracked_keys(reader.snapshots, reader.project_id),
         _read_groups(reader, view.metric, report, run_filter, dimension),
     )
     values = [value for (value,) in found.bars.groups] if found.bars and dimension == KEY else []
@@ -120,7 +120,7 @@ async def read_names(reader: UsageReader, run_filter: RunFilter, values: Iterabl
     ids |= {run_filter.key_id} if run_filter.key_id is not None else set()
     if not ids:
         return {}
-    async with services().control_beside(reader.connection, reader.project_id) as control:
+    async with services().control_beside(reader.snapshots) as control:
         return {str(id_): name for id_, name in (await names_of(control, [*ids])).items()}
 
 

@@ -10,7 +10,7 @@ from runtally.usage.totals import NO_RUNS, Totals
 from webapp import changes, formats
 from webapp.changes import Change
 from webapp.charts.metrics import Metric
-from webapp.links import View
+from webapp.view import View
 
 LABELS = {
     Metric.COST: "Cost",

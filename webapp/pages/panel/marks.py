@@ -17,7 +17,7 @@ from runtally.usage.window import TimeSpan, Window
 from webapp import formats
 from webapp.charts.marks import Mark, MarkKind
 from webapp.charts.metrics import Metric
-from webapp.links import is_open
+from webapp.view import is_open
 from webapp.zone import local
 
 RELEASE_KEY = "release"

@@ -11,8 +11,8 @@ from runtally.models.rollup import GRAINS
 from runtally.usage.dimensions import NO_VALUE, OTHER, Dimension
 from runtally.usage.window import CustomRange, Range, Window
 from webapp.addresses import escaped_value
-from webapp.links import MINUTES, View
 from webapp.pages.panel.ranges import Choice, RangeMenu, calendar_choices, range_menu
+from webapp.view import MINUTES, View
 from webapp.words import parts_of
 
 _SOME_VALUE = "some-value-of-a-dimension"

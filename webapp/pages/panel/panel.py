@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from api.current import actor
 from runtally.access.scopes import Permission, Scope, may
+from runtally.cells.request import missing
 from runtally.models.run import Status
 from runtally.pricing.book import PriceBook
 from runtally.usage.dimensions import ANY_EXPERIMENT, BY_MODEL, ERROR_CODE, OTHER, PROJECT, STATUS, Dimension
@@ -18,20 +19,19 @@ from runtally.usage.totals import Totals
 from runtally.usage.window import CustomRange, Range, TimeRange, Window
 from webapp import formats, words
 from webapp.addresses import address_of, path_to
-from webapp.cells import choice
 from webapp.charts import series
 from webapp.charts.chart import Chart
 from webapp.charts.colours import OTHER as OTHER_SLOT
 from webapp.charts.marks import Mark
 from webapp.charts.metrics import Metric, name_of
 from webapp.charts.series import Groups
-from webapp.links import View
 from webapp.pages.panel.drivers import Drivers, drivers_of
 from webapp.pages.panel.grouping import GroupMenu, PageGroups, group_menu
 from webapp.pages.panel.kpis import Kpi, estimates_of, kpis_of
 from webapp.pages.panel.marks import all_marks, marks_of
 from webapp.pages.panel.narrowing import Chip, Narrower, chips_of, narrower_of, narrower_urls, toggled, value_urls
 from webapp.pages.panel.ranges import Choice
+from webapp.view import View
 
 COMPARED_WITH = {
     Range.DAY: "the 24 hours before",
@@ -268,8 +268,7 @@ def overview_name(of_project: str | None) -> str:
     """Return the heading of the overview for a reader of this project alone, or with None of all projects."""
     if of_project is not None:
         return "Your project"
-    shown = choice()
-    return "All projects" if shown is None or shown.of_project else f"All projects of cell {shown.name}"
+    return f"All projects without those of cell {' and '.join(missing())}" if missing() else "All projects"
 
 
 def _chart(report: Report, metric: Metric, groups: Groups | None, marks: tuple[Mark, ...] = ()) -> Chart:

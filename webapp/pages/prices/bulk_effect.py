@@ -46,10 +46,9 @@ async def _uses(now: datetime) -> list[tuple[int, int, ModelUsage]]:
             if price is not None:
                 found.append((price.id, sign, one))
 
-    cell = services().cells.of(None)
-    async with cell.reading.snapshot() as connection:
+    async with services().cells.snapshots(None) as snapshots:
         for project_id in (None, *sorted(book.with_prices)):
-            usage = await read_usage_by_day(connection, cell.memo, project_id, now - SINCE, now)
+            usage = await read_usage_by_day(snapshots, project_id, now - SINCE, now)
             add(usage.models, project_id, 1)
             if project_id is not None:
                 add(usage.models, None, -1)

@@ -14,7 +14,6 @@ from runtally.pricing import registry
 from runtally.pricing.covered import Names, covered_by
 from runtally.pricing.draft import MAX_ALIASES, MAX_PATTERN
 from runtally.pricing.expressions import InvalidExpression
-from runtally.pricing.queries import select_used_models
 from webapp import formats
 from webapp.pages.prices.effect import Effect, effect_of
 from webapp.rendering import Page, render
@@ -57,8 +56,8 @@ async def covered_models(sent: Mapping[str, str]) -> CoveredModels:
     if not names.provider or not (names.model or names.pattern):
         return CoveredModels("Enter a provider and a model to see which models in use it matches.")
     now = services().clock()
-    async with services().cells.of(None).database.connection() as connection:
-        used = await select_used_models(connection, now - registry.USED_WITHIN)
+    async with services().cells.snapshots(None, is_current=True) as snapshots:
+        used = await registry.list_used_models(snapshots, now)
     try:
         # Thousands of models against a new pattern; requests must not wait for that.
         found = await asyncio.to_thread(covered_by, names, used)

@@ -63,8 +63,8 @@ class DiscountsPage(Page):
 @admin
 async def discounts() -> ResponseReturnValue:
     """The discounts of all projects."""
-    async with services().sessions_of(None) as (session, cell):
-        return await render(await _page(session, cell, Form()))
+    async with services().control.database.session() as session:
+        return await render(await _page(session, Form()))
 
 
 @blueprint.post(PATH)
@@ -79,7 +79,7 @@ async def add() -> ResponseReturnValue:
             sent = {name: form.value(name) for name in FIELDS}
             await project_discounts.add(session, actor(), project.id, sent, services().clock())
         except InvalidPrice as error:
-            return await render(await _page(session, cell, form.refused(error)), 422)
+            return await render(await _page(session, form.refused(error)), 422)
     return see_other(
         url_for(".discounts"), flash="Discount saved. It applies to new runs; reprice past runs to apply it to them."
     )
@@ -94,12 +94,12 @@ async def end(discount_id: int) -> ResponseReturnValue:
     return see_other(url_for(".discounts"), flash="The discount has ended.")
 
 
-async def _page(session: AsyncSession, cell: AsyncSession, form: Form) -> DiscountsPage:
+async def _page(session: AsyncSession, form: Form) -> DiscountsPage:
     now = services().clock()
     return DiscountsPage(
         frame=prices_frame("price_discounts.discounts"),
         rows=tuple(_row(one, now) for one in await registry.list_discounts(session)),
-        projects=tuple((one.id, one.id) for one in await projects.list_all(cell)),
+        projects=tuple((one.id, one.id) for one in await services().cells.list_projects()),
         form=form,
         names=await names_in_use(),
     )

@@ -52,10 +52,8 @@ async def effect_of(sent: Mapping[str, str], covered: Covered, now: datetime) ->
         return None
     # What was just saved is the price now.
     await services().prices.refresh()
-    async with services().cells.of(draft.project_id).reading.snapshot() as connection:
-        used = await read_usage_by_day(
-            connection, services().cells.of(draft.project_id).memo, draft.project_id, now - SINCE, now
-        )
+    async with services().cells.snapshots(draft.project_id) as snapshots:
+        used = await read_usage_by_day(snapshots, draft.project_id, now - SINCE, now)
     names = {(one.provider, one.model) for one in covered.models}
     return _effect(draft, [one for one in used.models if (one.provider, one.model) in names], now)
 

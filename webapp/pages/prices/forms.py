@@ -8,10 +8,8 @@ from typing import ClassVar
 
 from quart import Blueprint, Response, request, url_for
 from quart.typing import ResponseReturnValue
-from sqlmodel.ext.asyncio.session import AsyncSession
 
 from api.current import actor, services
-from runtally.access import projects
 from runtally.errors import InvalidPrice, OverlappingPrice
 from runtally.models.price import Match, PriceEntry
 from runtally.pricing import entries
@@ -87,8 +85,7 @@ class PriceFormPage(Page):
 @admin
 async def new() -> ResponseReturnValue:
     """A form for a new price, filled in with what the address says."""
-    async with services().cells.of(None).database.session() as cell:
-        return await render(await _page(cell, Act.ADD, None, _filled(request.args)))
+    return await render(await _page(Act.ADD, None, _filled(request.args)))
 
 
 @blueprint.post(f"{PATH}/new")
@@ -96,11 +93,11 @@ async def new() -> ResponseReturnValue:
 async def add() -> ResponseReturnValue:
     """Add a price."""
     form = await sent_form()
-    async with services().sessions_of(None) as (session, cell):
+    async with services().control.database.session() as session:
         try:
             entry = await entries.add(session, actor(), _draft(form), services().clock())
         except InvalidPrice as error:
-            return await render(_refused(await _page(cell, Act.ADD, None, form), error), 422)
+            return await render(_refused(await _page(Act.ADD, None, form), error), 422)
     return _saved(entry)
 
 
@@ -108,13 +105,13 @@ async def add() -> ResponseReturnValue:
 @admin
 async def change(entry_id: int, how: str) -> ResponseReturnValue:
     """Show the form with a price's values, to correct it or to enter its successor."""
-    async with services().sessions_of(None) as (session, cell):
+    async with services().control.database.session() as session:
         entry = await entries.get(session, entry_id)
         texts = Draft.of(entry).texts
         if how == "follow":
             tomorrow = services().clock() + timedelta(days=1)
             texts |= {"effective_from": f"{tomorrow:%Y-%m-%d}", "effective_to": ""}
-        return await render(await _page(cell, ACTS[how], entry, _filled(texts)))
+        return await render(await _page(ACTS[how], entry, _filled(texts)))
 
 
 @blueprint.post(f"{PATH}/<row:entry_id>/<any(correct, follow):how>")
@@ -122,13 +119,13 @@ async def change(entry_id: int, how: str) -> ResponseReturnValue:
 async def save(entry_id: int, how: str) -> ResponseReturnValue:
     """Correct the price, or let another follow."""
     form, act = await sent_form(), entries.change if how == "correct" else entries.follow
-    async with services().sessions_of(None) as (session, cell):
+    async with services().control.database.session() as session:
         entry = await entries.get(session, entry_id)
         try:
             async with session.begin_nested():
                 saved = await act(session, actor(), entry, _draft(form), services().clock())
         except InvalidPrice as error:
-            return await render(_refused(await _page(cell, ACTS[how], entry, form), error), 422)
+            return await render(_refused(await _page(ACTS[how], entry, form), error), 422)
     return _saved(saved)
 
 
@@ -153,8 +150,8 @@ def _refused(page: PriceFormPage, error: InvalidPrice) -> PriceFormPage:
     return replace(page, form=form)
 
 
-async def _page(cell: AsyncSession, act: Act, entry: PriceEntry | None, form: Form) -> PriceFormPage:
-    known = [one.id for one in await projects.list_all(cell)]
+async def _page(act: Act, entry: PriceEntry | None, form: Form) -> PriceFormPage:
+    known = [one.id for one in await services().cells.list_projects()]
     chosen = form.value("project_id")
     ids = known if not chosen or chosen in known else [*known, chosen]
     if entry is None:

@@ -6,6 +6,7 @@ from api.current import services
 from runtally.db.database import Connection
 from runtally.pricing.queries import select_priced_names
 from runtally.runs.rollup_queries import select_names
+from runtally.usage.snapshots import Snapshots
 
 MOST = 400
 
@@ -18,9 +19,10 @@ class Names:
     models: tuple[tuple[str, str], ...] = ()
 
 
-async def names_of(control: Connection, connection: Connection, project_id: str | None = None) -> Names:
+async def names_of(control: Connection, snapshots: Snapshots, project_id: str | None = None) -> Names:
     """Return the names that a project's runs have, or those of all projects, before the vendors' other models."""
-    used = await select_names(connection, project_id)
+    of_each = await snapshots.of_each(lambda one: select_names(one, project_id))
+    used = dict.fromkeys(name for of_one in of_each for name in of_one)
     providers = tuple(dict.fromkeys(provider for provider, _ in used))
     priced = await select_priced_names(control, providers, MOST)
     return Names(providers, tuple(dict.fromkeys((*used, *priced))))
@@ -28,8 +30,5 @@ async def names_of(control: Connection, connection: Connection, project_id: str 
 
 async def names_in_use() -> Names:
     """Return the names of all projects, for a form of an admin."""
-    async with (
-        services().cells.of(None).reading.connection() as connection,
-        services().control_beside(connection, None) as control,
-    ):
-        return await names_of(control, connection)
+    async with services().cells.snapshots(None) as snapshots, services().control_beside(snapshots) as control:
+        return await names_of(control, snapshots)

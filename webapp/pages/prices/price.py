@@ -131,8 +131,8 @@ async def _page(session: AsyncSession, entry: PriceEntry, end_form: Form = END_F
 async def _used(entry: PriceEntry, now: datetime) -> tuple[tuple[str, str], ...]:
     # Read from the main database, for a reader who has just saved the price.
     await services().prices.refresh()
-    async with services().cells.of(None).database.connection() as connection:
-        found = await registry.list_priced_by(connection, services().prices.book, entry, now)
+    async with services().cells.snapshots(None, is_current=True) as snapshots:
+        found = await registry.list_priced_by(snapshots, services().prices.book, entry, now)
     return tuple((f"{one.provider} {one.model}", formats.runs(one.runs)) for one in found)
 
 

@@ -45,10 +45,10 @@ async def prices() -> ResponseReturnValue:
     # Whose price was just saved is not without one any more.
     await services().prices.refresh()
     text, past, now = request.args.get("q", ""), request.args.get("past") == "1", services().clock()
-    async with services().cells.of(None).database.snapshot() as connection:
+    async with services().cells.snapshots(None, is_current=True) as snapshots:
         book, direct = services().prices.book, services().settings.direct_cost_providers
-        unpriced = await registry.list_unpriced(connection, book, direct, now)
-        in_use = await registry.list_in_use(connection, book, now)
+        unpriced = await registry.list_unpriced(snapshots, book, direct, now)
+        in_use = await registry.list_in_use(snapshots, book, now)
     async with services().control.database.session() as session:
         found = await registry.search(session, text, now, past=past, first=in_use)
     page = PricesPage(

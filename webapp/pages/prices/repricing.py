@@ -11,7 +11,6 @@ from quart.typing import ResponseReturnValue
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from api.current import actor, services
-from runtally.access import projects
 from runtally.errors import Detail, InvalidPrice
 from runtally.models.repricing import Repricing, RepricingState
 from runtally.pricing.draft import read_time
@@ -138,8 +137,8 @@ class RepricingPage(Page):
 async def repricings() -> ResponseReturnValue:
     """The latest, and a form that the address may fill in."""
     form = Form(values={name: (request.args[name],) for name in FIELDS if name in request.args})
-    async with services().sessions_of(None) as (session, cell):
-        return await render(await _list(session, cell, form))
+    async with services().control.database.session() as session:
+        return await render(await _list(session, form))
 
 
 @blueprint.post(PATH)
@@ -150,8 +149,8 @@ async def plan() -> ResponseReturnValue:
     try:
         scope = _scope(form)
     except InvalidPrice as error:
-        async with services().sessions_of(None) as (session, cell):
-            return await render(await _list(session, cell, form.refused(error)), 422)
+        async with services().control.database.session() as session:
+            return await render(await _list(session, form.refused(error)), 422)
     cells = services().cells
     runs = 0
     for one in cells.every if scope.project_id is None else (cells.of(scope.project_id),):
@@ -196,8 +195,8 @@ def _scope(form: Form) -> Scope:
     return Scope(project_id, provider, model, times["since"], times["until"])
 
 
-async def _list(session: AsyncSession, cell: AsyncSession, form: Form) -> RepricingsPage:
-    known = [one.id for one in await projects.list_all(cell)]
+async def _list(session: AsyncSession, form: Form) -> RepricingsPage:
+    known = [one.id for one in await services().cells.list_projects()]
     now = services().clock()
     return RepricingsPage(
         frame=prices_frame("repricing.repricings"),

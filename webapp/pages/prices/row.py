@@ -91,6 +91,6 @@ async def save(entry_id: int) -> ResponseReturnValue:
 
 async def _row(entry: PriceEntry) -> PriceRow:
     now = services().clock()
-    async with services().cells.of(None).database.connection() as connection:
-        [found] = rows_of([entry], now, await registry.list_in_use(connection, services().prices.book, now))
+    async with services().cells.snapshots(None, is_current=True) as snapshots:
+        [found] = rows_of([entry], now, await registry.list_in_use(snapshots, services().prices.book, now))
     return found

@@ -126,15 +126,16 @@ async def costs(project_id: str) -> ResponseReturnValue:
         project = await projects.get(session, project_id)
     form = Form(values={name: (text,) for name, text in request.args.items()})
     async with (
-        services().cells.of(project_id).database.snapshot() as connection,
-        services().control_beside(connection, project_id) as control,
+        services().cells.snapshots(project_id) as snapshots,
+        services().control_beside(snapshots) as control,
     ):
-        page = CostsPage(project, form, await names_of(control, connection, project_id))
+        connection = snapshots.connection
+        page = CostsPage(project, form, await names_of(control, snapshots, project_id))
         try:
             target = _target(request.args, now)
         except InvalidPrice as error:
             return await render(replace(page, form=form.refused(error)), 422)
-        used = await read_usage_by_day(connection, services().cells.of(project_id).memo, project_id, now - SINCE, now)
+        used = await read_usage_by_day(snapshots, project_id, now - SINCE, now)
         drifts = await select_drifts(connection, project_id, now - SINCE, COMPARED_RUNS)
     if not any(form.value(name) for name in ("provider", "model", "at")):
         return await render(_at_rest(page, used.models, drifts, now))
@@ -150,8 +151,8 @@ async def supposed_chart() -> ResponseReturnValue:
     if project_id is None:
         raise NotFound
     target = _target(request.args, now)
-    async with services().cells.of(project_id).database.snapshot() as connection:
-        used = await read_usage_by_day(connection, services().cells.of(project_id).memo, project_id, now - SINCE, now)
+    async with services().cells.snapshots(project_id) as snapshots:
+        used = await read_usage_by_day(snapshots, project_id, now - SINCE, now)
     drawn = what_if_by_day(supposed_days(used.days, target, project_id, now))
     return await payload_of(drawn)
 

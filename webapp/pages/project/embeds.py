@@ -22,7 +22,7 @@ from runtally.usage.window import Range
 from webapp import zone
 from webapp.addresses import address_of, path_to, server_url
 from webapp.charts.metrics import Metric, name_of
-from webapp.links import View, requested_project, safe_path
+from webapp.links import requested_project, safe_path
 from webapp.pages.panel.chart_data import read_chart
 from webapp.pages.panel.grouping import read_names
 from webapp.pages.panel.panel import overview_name
@@ -30,6 +30,7 @@ from webapp.pages.panel.picture import picture_of
 from webapp.pages.project.settings import PATH
 from webapp.rendering import see_other
 from webapp.security import chart_viewer, project_editor
+from webapp.view import View
 from webapp.words import parts_of
 
 blueprint = Blueprint("embeds", __name__)
@@ -65,14 +66,12 @@ async def picture(name: str) -> ResponseReturnValue:
         zone.use(UTC)
     demand(actor(), Scope.METRICS_READ, view.project_id)
     now = services().clock()
-    async with services().cells.of(view.project_id).database.snapshot() as connection:
-        found = await select_projects(connection, view.project_id) if view.project_id else ()
+    async with services().cells.snapshots(view.project_id) as snapshots:
+        found = await select_projects(snapshots.connection, view.project_id) if view.project_id else ()
         if view.project_id and not found:
             raise NotFound
-        view = view.replace(range=await readable(connection, view.range, view.project_id, now))
-        reader = UsageReader.of_page(
-            connection, services().cells.of(view.project_id).memo, view.window(now), view.project_id
-        )
+        view = view.replace(range=await readable(snapshots, view.range, view.project_id, now))
+        reader = UsageReader.of_page(snapshots, view.window(now), view.project_id)
         # Readers of a public chart should not see the names of releases.
         chart = await read_chart(reader, Metric(name), view, has_releases=is_signed_in)
         names = await read_names(reader, view.filter)

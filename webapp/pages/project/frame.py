@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from runtally.usage.window import Window
-from webapp.links import View
 from webapp.pages.panel.narrowing import LiveSwitch, live_switch, range_menu_of
 from webapp.pages.panel.ranges import RangeMenu
 from webapp.pages.project.heading import ProjectHeading
+from webapp.view import View
 
 
 @dataclass(frozen=True, slots=True)

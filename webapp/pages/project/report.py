@@ -21,11 +21,10 @@ from runtally.usage.filter import ALL_RUNS
 from runtally.usage.read import find_project, project_report, readable
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import KnownProject, Report
-from runtally.usage.sums.tracked_key_queries import select_tracked_keys
+from runtally.usage.tracked_keys import select_tracked_keys
 from runtally.usage.window import Window
 from webapp.caching import recent_changes, unchanged
-from webapp.links import View
-from webapp.pages.agents.agents import agents_url
+from webapp.pages.agents.tables import agents_url
 from webapp.pages.panel.grouping import read_chart_groups, read_names, read_page_groups
 from webapp.pages.panel.marks import read_releases
 from webapp.pages.panel.panel import Panel, overview_name, panel_of, refused_panel
@@ -34,6 +33,7 @@ from webapp.pages.project.embeds import EmbedPanel, embed_panel
 from webapp.pages.runs.lists import HIGHEST, RunList, highest_of
 from webapp.rendering import Page, render
 from webapp.security import signed_in
+from webapp.view import View
 
 blueprint = Blueprint("project", __name__)
 
@@ -72,12 +72,12 @@ async def project(project_id: str) -> ResponseReturnValue:
     """The project over a range, or some of its runs, with the chart of one metric large."""
     demand(actor(), Scope.METRICS_READ, project_id)
     view, now = View.parse(request.args, project_id), services().clock()
-    async with services().cells.of(project_id).reading.snapshot() as connection:
-        reader = UsageReader.of_page(connection, services().cells.of(project_id).memo, view.window(now), project_id)
-        changes, _ = await reader.reads.together(recent_changes(reader.connection, project_id), reader.days())
+    async with services().cells.snapshots(project_id) as snapshots:
+        reader = UsageReader.of_page(snapshots, view.window(now), project_id)
+        changes, _ = await reader.reads.together(recent_changes(snapshots, project_id), reader.only.days())
         if known := await unchanged(reader, view.window(now), changes):
             return known
-        view = view.replace(range=await readable(connection, view.range, project_id, now))
+        view = view.replace(range=await readable(snapshots, view.range, project_id, now))
         window = view.window(now)
         try:
             found, budget, extremes, releases = await reader.reads.together(

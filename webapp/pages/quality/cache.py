@@ -30,7 +30,7 @@ from webapp.charts import quality, series
 from webapp.charts.chart import Chart
 from webapp.charts.metrics import Metric, cache_share
 from webapp.charts.series import MAX_LINES, Groups
-from webapp.links import View, choice, is_open, requested_project
+from webapp.links import requested_project
 from webapp.pages.panel.chart_payload import payload_of
 from webapp.pages.panel.ranges import Choice
 from webapp.pages.panel.slots import read_slots
@@ -39,6 +39,7 @@ from webapp.pages.project.heading import heading_of
 from webapp.pages.quality.parts import ChartPart, Figure, Part, QualityFrame, part_url, quality_frame
 from webapp.rendering import Page, render
 from webapp.security import signed_in
+from webapp.view import View, choice, is_open
 from webapp.words import NO_VALUE_NAME, OTHER_NAME
 
 blueprint = Blueprint("cache", __name__)
@@ -146,7 +147,7 @@ async def show(project_id: str) -> ResponseReturnValue:
     window = shown.view.window(now)
     async with services().cells.of(project_id).reading.snapshot() as connection:
         project = await heading_of(connection, project_id)
-        reader = UsageReader.of_page(connection, services().cells.of(project_id).memo, window, project_id)
+        reader = UsageReader.of_project(connection, services().cells.of(project_id).memo, window, project_id)
         summary, groups = await _summary(reader, shown.view), await _groups(reader, shown)
         use = await read_cache_use(connection, services().cells.of(project_id).memo, project_id, window)
         slots = await _slots(groups)
@@ -216,7 +217,7 @@ async def chart() -> ResponseReturnValue:
     shown = CacheView.parse(request.args, project_id)
     window = shown.view.window(services().clock())
     async with services().cells.of(project_id).reading.snapshot() as connection:
-        reader = UsageReader.of_page(connection, services().cells.of(project_id).memo, window, project_id)
+        reader = UsageReader.of_project(connection, services().cells.of(project_id).memo, window, project_id)
         summary, groups = await _summary(reader, shown.view), await _groups(reader, shown)
     return await payload_of(_chart(summary, groups, shown.measure, await _slots(groups)))
 

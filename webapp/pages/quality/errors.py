@@ -16,6 +16,7 @@ from runtally.errors import NotFound
 from runtally.runs.failure_queries import FailureKey, select_latest
 from runtally.runs.failures import MAX_FAILED_RUNS, FailureGroup, Failures, read_failures
 from runtally.runs.read import read_newest
+from runtally.runs.sources import RunSource
 from runtally.usage.dimensions import ERROR_CODE
 from runtally.usage.filter import Outcome, Period, RunFilter
 from runtally.usage.question import Question
@@ -28,7 +29,7 @@ from webapp.charts import quality
 from webapp.charts.colours import OTHER
 from webapp.charts.quality import NO_CODE
 from webapp.charts.series import MAX_SERIES
-from webapp.links import View, requested_project
+from webapp.links import requested_project
 from webapp.pages.panel.chart_payload import payload_of
 from webapp.pages.panel.slots import read_slots
 from webapp.pages.project.frame import range_of
@@ -39,6 +40,7 @@ from webapp.pages.runs.rows import moment
 from webapp.pages.runs.views import run_url
 from webapp.rendering import Page, render
 from webapp.security import signed_in
+from webapp.view import View
 from webapp.zone import local
 
 MAX_ROWS = 50
@@ -108,7 +110,7 @@ async def show(project_id: str) -> ResponseReturnValue:
         latest = None
         if is_open:
             ids = await select_latest(connection, project_id, [(group.key, group.latest_at) for group in shown])
-            latest = failed_of(await read_newest(connection, run_filter, now, LATEST), now)
+            latest = failed_of(await read_newest([RunSource(connection)], run_filter, now, LATEST), now)
     slots = await _slots(found)
     page = ErrorsPage(
         quality=quality_frame(project, view, window, Part.ERRORS),
@@ -144,7 +146,7 @@ async def chart() -> ResponseReturnValue:
 
 async def read_totals(connection: Connection, project_id: str, window: Window) -> Totals:
     """Read the totals of a window from stored sums."""
-    reader = UsageReader.of_page(connection, services().cells.of(project_id).memo, window, project_id)
+    reader = UsageReader.of_project(connection, services().cells.of(project_id).memo, window, project_id)
     return (await reader.summary(Question(window, RunFilter(project_id=project_id)))).total
 
 

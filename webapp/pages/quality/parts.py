@@ -7,10 +7,10 @@ from enum import StrEnum
 from runtally.usage.window import Window
 from webapp.addresses import address_of, path_to
 from webapp.charts.chart import Chart
-from webapp.links import View
 from webapp.pages.panel.ranges import Choice
 from webapp.pages.project.frame import ProjectFrame, frame_of
 from webapp.pages.project.heading import ProjectHeading
+from webapp.view import View
 
 
 class Part(StrEnum):

@@ -19,7 +19,7 @@ from runtally.usage.window import TimeSpan
 from webapp import formats
 from webapp.addresses import address_of
 from webapp.charts import quality
-from webapp.links import View, choice, requested_project
+from webapp.links import requested_project
 from webapp.pages.panel.chart_payload import payload_of
 from webapp.pages.panel.narrowing import Chip
 from webapp.pages.panel.ranges import Choice
@@ -30,6 +30,7 @@ from webapp.pages.quality.parts import ChartPart, Figure, Part, QualityFrame, pa
 from webapp.pages.quality.spread import SpreadList, spread_lists
 from webapp.rendering import Page, render
 from webapp.security import signed_in
+from webapp.view import View, choice
 from webapp.zone import local
 
 MAX_ROWS = 50

@@ -4,7 +4,7 @@ import struct
 from collections.abc import AsyncIterator
 
 from runtally.audit import Actor
-from runtally.runs.export import Format, export
+from runtally.runs.export import ExportSource, Format, export
 from runtally.services import Services
 from runtally.usage.filter import RunFilter
 
@@ -25,9 +25,9 @@ async def begun(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 async def exported(opened: Services, by: Actor, run_filter: RunFilter, format_: Format) -> AsyncIterator[bytes]:
     """Write the file; the first part is empty. `opened` are the services: what is streamed is sent when the request is over."""
-    cell = opened.cells.of(run_filter.project_id)
+    sources = _sources(opened, run_filter)
     with opened.downloads.one_more(f"{by.kind}:{by.name}"):
-        async for part in export(cell.reading, run_filter, opened.clock(), format_, archive=cell.archived_runs):
+        async for part in export(sources, run_filter, opened.clock(), format_):
             yield part
 
 
@@ -41,8 +41,13 @@ async def exported_in_frames(
         nonlocal runs
         runs += more
 
-    cell = opened.cells.of(run_filter.project_id)
+    sources = _sources(opened, run_filter)
     with opened.downloads.one_more(f"{by.kind}:{by.name}"):
-        async for part in export(cell.reading, run_filter, opened.clock(), format_, count, cell.archived_runs):
+        async for part in export(sources, run_filter, opened.clock(), format_, count):
             yield _HEAD.pack(runs, len(part)) + part if part else part
     yield _HEAD.pack(runs, 0)
+
+
+def _sources(opened: Services, run_filter: RunFilter) -> list[ExportSource]:
+    """Return the cells of the file. A cell that is away fails the file: it could not say that its runs are missing."""
+    return [ExportSource(cell.reading, cell.archived_runs) for cell in opened.cells.of_all(run_filter.project_id)]

@@ -15,6 +15,7 @@ from runtally.access import keys
 from runtally.access.scopes import Scope, demand
 from runtally.models.run import Status, StoredRun
 from runtally.runs import read
+from runtally.runs.sources import RunSource
 from runtally.runs.totals import read_totals
 from runtally.runs.trace import Step, Trace
 from runtally.usage.dimensions import MODEL
@@ -131,9 +132,10 @@ async def run(project_id: str, run_id: str) -> ResponseReturnValue:
     """Show a run and the explanation of its cost."""
     demand(actor(), Scope.RUNS_READ, project_id)
     async with (
-        services().cells.of(project_id).reading.snapshot() as connection,
-        services().control_beside(connection, project_id) as control,
+        services().cells.snapshots(project_id) as snapshots,
+        services().control_beside(snapshots) as control,
     ):
+        connection = snapshots.connection
         found = await read.read_run(
             control,
             connection,
@@ -146,7 +148,11 @@ async def run(project_id: str, run_id: str) -> ResponseReturnValue:
         key_name = await keys.name_of(control, one.key_id) if one.key_id else None
         project = await heading_of(connection, project_id)
         alike = RunFilter(project_id=project_id, status=Outcome(one.status.value), error_code=one.error_code)
-        similar = None if one.status is Status.SUCCESS else await read_totals(connection, alike, services().clock())
+        similar = (
+            None
+            if one.status is Status.SUCCESS
+            else await read_totals([RunSource(connection)], alike, services().clock())
+        )
     at = one.occurred_at if found.is_archived else None
     page = RunPage(
         project=project,

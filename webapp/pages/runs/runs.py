@@ -12,17 +12,19 @@ from api.current import actor, services
 from runtally.access.keys import names_of
 from runtally.access.scopes import Scope, demand, may
 from runtally.audit import Actor
-from runtally.db.database import Connection
+from runtally.cells.cells import CellSnapshots
 from runtally.errors import ArchiveError, ArchiveTooLarge, InvalidFilter, MissingExtra
 from runtally.runs import read
 from runtally.runs.export import Format
 from runtally.runs.position import Direction, Position
 from runtally.runs.queries import select_projects_of_run
 from runtally.runs.sorting import read_sorted
+from runtally.runs.sources import RunSources
 from runtally.runs.totals import read_missing_before, read_totals
 from runtally.runs.values import Totals
 from runtally.usage.filter import Period, RunFilter
-from runtally.usage.sums.tracked_key_queries import select_tracked_keys
+from runtally.usage.snapshots import Snapshots
+from runtally.usage.tracked_keys import read_tracked_keys
 from webapp import formats
 from webapp.links import chosen_project, path_in
 from webapp.pages.panel.narrowing import Chip, LiveSwitch
@@ -158,8 +160,9 @@ async def explorer() -> ResponseReturnValue:
 async def find() -> ResponseReturnValue:
     """The run with the id of the query; where there is none, or more than one, the explorer with what was looked for."""
     run_id = RunFilter.parse({"q": request.args.get("q", "")}).search or ""
-    async with services().cells.of(None).reading.connection() as connection:
-        project_ids = await select_projects_of_run(connection, run_id, _open_to(actor()))
+    async with services().cells.snapshots(None) as snapshots:
+        found = await snapshots.of_each(lambda one: select_projects_of_run(one, run_id, _open_to(actor())))
+    project_ids = [project_id for of_one in found for project_id in of_one]
     if len(project_ids) == 1:
         return see_other(run_url(project_ids[0], run_id))
     return see_other(runs_url(search=run_id or None, range=Period.ALL))
@@ -219,18 +222,17 @@ def _open_to(reader: Actor) -> list[str] | None:
 async def _mistaken(query: Mapping[str, str], errors: Mapping[str, str], now: datetime) -> Response:
     """The form with what was sent and what is wrong with it, and no runs."""
     view = _view(RunFilter(project_id=chosen_project(request.args)))
-    async with services().cells.of(view.run_filter.project_id).reading.snapshot() as connection:
-        page = await _page(connection, view, now, None, query=query, errors=errors)
+    async with services().cells.snapshots(view.run_filter.project_id) as snapshots:
+        page = await _page(snapshots, view, now, None, query=query, errors=errors)
     return await render(page, 422)
 
 
 async def _found(view: RunsView, position: Position, now: datetime) -> RunsPage:
     """The newest runs, or those behind a place."""
-    async with services().cells.of(view.run_filter.project_id).reading.snapshot() as connection:
-        found = await read.read_page(
-            connection, view.run_filter, now, position, services().cells.of(view.run_filter.project_id).archived_runs
-        )
-        sums = await _sums(connection, view.run_filter, now, found.problem, read.totals_of(found))
+    async with services().cells.snapshots(view.run_filter.project_id) as snapshots:
+        sources = snapshots.run_sources
+        found = await read.read_page(sources, view.run_filter, now, position)
+        sums = await _sums(sources, view.run_filter, now, found.problem, read.totals_of(found))
         listing = Listing(
             heading="Newest first",
             rows=rows_of(found.runs, view.columns, now),
@@ -245,23 +247,23 @@ async def _found(view: RunsView, position: Position, now: datetime) -> RunsPage:
             is_sorted=False,
             problem=sums.problem,
         )
-        return await _page(connection, view, now, listing, query=view.query, errors={})
+        return await _page(snapshots, view, now, listing, query=view.query, errors={})
 
 
 async def _sorted(view: RunsView, number: int, now: datetime) -> RunsPage:
     """The runs with the highest values of a column, or the lowest."""
     sorting = view.sorting
-    async with services().cells.of(view.run_filter.project_id).reading.snapshot() as connection:
+    async with services().cells.snapshots(view.run_filter.project_id) as snapshots:
+        sources = snapshots.run_sources
         found = await read_sorted(
-            connection,
+            sources,
             view.run_filter,
             now,
             SORT_KEYS[sorting.column],
             is_ascending=sorting.is_reversed,
             page=number,
-            archive=services().cells.of(view.run_filter.project_id).archived_runs,
         )
-        sums = await _sums(connection, view.run_filter, now, found.problem)
+        sums = await _sums(sources, view.run_filter, now, found.problem)
         listing = Listing(
             heading=SORT_NAMES[sorting.column, sorting.is_reversed],
             rows=rows_of(found.runs, view.columns, now),
@@ -276,7 +278,7 @@ async def _sorted(view: RunsView, number: int, now: datetime) -> RunsPage:
             is_sorted=True,
             problem=sums.problem,
         )
-        return await _page(connection, view, now, listing, query=view.query, errors={})
+        return await _page(snapshots, view, now, listing, query=view.query, errors={})
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,14 +291,13 @@ class Sums:
 
 
 async def _sums(
-    connection: Connection, run_filter: RunFilter, now: datetime, problem: str | None, known: Totals | None = None
+    sources: RunSources, run_filter: RunFilter, now: datetime, problem: str | None, known: Totals | None = None
 ) -> Sums:
     """Add up the runs; `known` is what the page adds up to, if it has all of them."""
-    archive = services().cells.of(run_filter.project_id).archived_runs
     if problem is None:
         try:
-            totals = known or await read_totals(connection, run_filter, now, archive)
-            return Sums(totals, await read_missing_before(connection, run_filter, now, archive), None)
+            totals = known or await read_totals(sources, run_filter, now)
+            return Sums(totals, await read_missing_before(sources, run_filter, now), None)
         except ArchiveTooLarge:
             return Sums(None, None, None)
         except (ArchiveError, MissingExtra) as error:
@@ -305,7 +306,7 @@ async def _sums(
 
 
 async def _page(  # noqa: PLR0913  # What was asked for, what was found, what is wrong with it.
-    connection: Connection,
+    snapshots: CellSnapshots,
     view: RunsView,
     now: datetime,
     listing: Listing | None,
@@ -313,19 +314,19 @@ async def _page(  # noqa: PLR0913  # What was asked for, what was found, what is
     query: Mapping[str, str],
     errors: Mapping[str, str],
 ) -> RunsPage:
-    names = await read.read_names(connection, view.run_filter.project_id, _open_to(actor()))
     run_filter = view.run_filter
+    names = await read.read_names(snapshots.run_sources, run_filter.project_id, _open_to(actor()))
     time_heading, *headings = _headings(view)
     return RunsPage(
-        form=form_of(view, query, errors, names, await select_tracked_keys(connection, run_filter.project_id)),
+        form=form_of(view, query, errors, names, await read_tracked_keys(snapshots, run_filter.project_id)),
         ranges=range_menu_of(view, now),
         period=view.period,
-        chips=chips_of(view, await _key_names(connection, run_filter)),
+        chips=chips_of(view, await _key_names(snapshots, run_filter)),
         clear_url=view.without(*run_filter.narrowed).url(),
         all_time_url=None if run_filter.starts_at(now) is None else view.during(Period.ALL).url(),
         headings=tuple(headings),
         time_heading=time_heading,
-        project=await heading_of(connection, run_filter.project_id) if run_filter.project_id else None,
+        project=await heading_of(snapshots.connection, run_filter.project_id) if run_filter.project_id else None,
         live=_live(view, now) if listing and not listing.newer_url else None,
         notes=tuple(filter(None, [Sorting.mistaken(request.args.get("sort"), SortColumn)])),
         listing=listing,
@@ -340,10 +341,10 @@ def _live(view: RunsView, now: datetime) -> LiveSwitch | None:
     return LiveSwitch(view.url(), replace(view, is_live=not view.is_live).url(), view.is_live)
 
 
-async def _key_names(connection: Connection, run_filter: RunFilter) -> Mapping[str, str]:
+async def _key_names(snapshots: Snapshots, run_filter: RunFilter) -> Mapping[str, str]:
     if run_filter.key_id is None:
         return {}
-    async with services().control_beside(connection, run_filter.project_id) as control:
+    async with services().control_beside(snapshots) as control:
         return {str(id_): name for id_, name in (await names_of(control, [run_filter.key_id])).items()}
 
 

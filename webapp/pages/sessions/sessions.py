@@ -18,7 +18,6 @@ from runtally.usage.overview.project_queries import select_dropped_before
 from runtally.usage.window import TimeSpan
 from webapp import formats
 from webapp.addresses import address_of, path_to
-from webapp.links import View
 from webapp.pages.panel.ranges import Choice
 from webapp.pages.project.frame import ProjectFrame, frame_of, range_of
 from webapp.pages.project.heading import heading_of
@@ -27,6 +26,7 @@ from webapp.pages.runs.views import session_url, trace_url
 from webapp.rendering import Page, render
 from webapp.security import signed_in
 from webapp.sorting import Heading, SortHeading, Sorting, headings_of
+from webapp.view import View
 from webapp.zone import local
 
 blueprint = Blueprint("sessions", __name__)

@@ -1,6 +1,6 @@
 """Search for projects, pages, saved views, guides, models and runs by a part of their name."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,11 +11,13 @@ from api.current import actor, services
 from runtally.access import saved_views
 from runtally.access.scopes import Permission, Scope, may
 from runtally.audit import Actor
-from runtally.db.database import Connection
+from runtally.cells.cell import Cell
 from runtally.fields import MAX_NAME, trimmed
+from runtally.models.saved_view import SavedView
 from runtally.runs.queries import select_projects, select_projects_of_run
 from runtally.runs.rollup_queries import select_names
 from runtally.usage.filter import Period
+from runtally.usage.snapshots import Snapshots
 from webapp.addresses import address_of, path_to
 from webapp.guides import guide_url, titles
 from webapp.pages.runs.views import run_url, runs_url
@@ -79,14 +81,14 @@ async def find() -> ResponseReturnValue:
     """Projects, pages, saved views, guides, models and runs with the text of the query in their name; of runs, the whole id."""
     text = trimmed(request.args.get("q", "")).replace("\0", "")[:MAX_NAME]
     reader = actor()
-    async with services().cells.of(None).reading.connection() as connection:
+    async with services().cells.snapshots(None) as snapshots:
         results = [
-            *(await _projects(connection, reader, text)),
+            *(await _projects(snapshots, reader, text)),
             *_pages(reader, text),
             *(await _views(reader, text)),
             *_guides(text),
-            *(await _models(connection, reader, text)),
-            *(await _runs(connection, reader, text)),
+            *(await _models(snapshots, reader, text)),
+            *(await _runs(snapshots, reader, text)),
         ]
     return await render(FindPage(text, tuple(results)))
 
@@ -99,9 +101,11 @@ def _open_to(reader: Actor, scope: Scope) -> list[str] | None:
     return sorted(id_ for id_ in known if may(reader, scope, id_))
 
 
-async def _projects(connection: Connection, reader: Actor, text: str) -> list[Result]:
-    names = await select_projects(connection, _open_to(reader, Scope.METRICS_READ))
-    found = [(id_, name) for id_, name in names.items() if _has(name, text) or _has(id_, text)]
+async def _projects(snapshots: Snapshots, reader: Actor, text: str) -> list[Result]:
+    open_to = _open_to(reader, Scope.METRICS_READ)
+    names = await snapshots.of_each(lambda one: select_projects(one, open_to))
+    known = [(id_, name) for of_one in names for id_, name in of_one.items()]
+    found = [(id_, name) for id_, name in known if _has(name, text) or _has(id_, text)]
     results = [Result("Project", name, path_to("project.project", project_id=id_)) for id_, name in found[:SHOWN]]
     if text and len(found) == 1:
         results += _parts_of(reader, *found[0])
@@ -130,13 +134,17 @@ async def _views(reader: Actor, text: str) -> list[Result]:
     """Return the saved views that the reader may open."""
     if not text or not saved_views.may_save(reader):
         return []
-    async with services().cells.of(None).database.session() as session:
-        found = await saved_views.find_by_text(session, text, _open_to(reader, Scope.METRICS_READ), SHOWN)
-        return [
-            Result("View", f"{view.name} in {view.project_id}", PAGES[view.page].url(view.project_id, view.query))
-            for view in found
-            if view.page in PAGES and may(reader, PAGES[view.page].scope, view.project_id)
-        ]
+
+    async def of_cell(cell: Cell) -> Sequence[SavedView]:
+        async with cell.database.session() as session:
+            return await saved_views.find_by_text(session, text, _open_to(reader, Scope.METRICS_READ), SHOWN)
+
+    found = await services().cells.ask_each(None, of_cell)
+    return [
+        Result("View", f"{view.name} in {view.project_id}", PAGES[view.page].url(view.project_id, view.query))
+        for view in [view for of_one in found for view in of_one][:SHOWN]
+        if view.page in PAGES and may(reader, PAGES[view.page].scope, view.project_id)
+    ]
 
 
 def _guides(text: str) -> list[Result]:
@@ -144,21 +152,26 @@ def _guides(text: str) -> list[Result]:
     return found if text else []
 
 
-async def _models(connection: Connection, reader: Actor, text: str) -> list[Result]:
+async def _models(snapshots: Snapshots, reader: Actor, text: str) -> list[Result]:
     """Return models that all projects use, for who may see all of them."""
     if not text or not may(reader, Scope.METRICS_READ, None):
         return []
-    names = await select_names(connection, None)
-    models = dict.fromkeys(model for _, model in names if _has(model, text))
+    names = await snapshots.of_each(lambda one: select_names(one, None))
+    models = dict.fromkeys(model for of_one in names for _, model in of_one if _has(model, text))
     return [Result("Model", model, address_of("overview.overview", {"model": model})) for model in list(models)[:SHOWN]]
 
 
-async def _runs(connection: Connection, reader: Actor, text: str) -> list[Result]:
+async def _runs(snapshots: Snapshots, reader: Actor, text: str) -> list[Result]:
     """Return the runs with this id, and the way to runs and traces with it."""
     if not text:
         return []
-    projects = await select_projects_of_run(connection, text, _open_to(reader, Scope.RUNS_READ))
-    found = [Result("Run", f"{text} in {project_id}", run_url(project_id, text)) for project_id in projects]
+    open_to = _open_to(reader, Scope.RUNS_READ)
+    projects = await snapshots.of_each(lambda one: select_projects_of_run(one, text, open_to))
+    found = [
+        Result("Run", f"{text} in {project_id}", run_url(project_id, text))
+        for of_one in projects
+        for project_id in of_one
+    ]
     return [
         *found,
         Result("Runs", f"Runs and traces with the id {text}", runs_url(search=text, range=Period.ALL)),

@@ -4,9 +4,8 @@ Control has what is there once: people, keys and prices. In a small installation
 connections.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from contextvars import ContextVar
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Self
 
@@ -19,16 +18,14 @@ from runtally.archive.groups import ArchivedGroupReader
 from runtally.archive.reading import ArchivedRuns
 from runtally.clock import Clock
 from runtally.db.database import Database, reporting_database
+from runtally.db.probe import Watch
 from runtally.db.replica import Reader
-from runtally.directory.directory import Directory, Membership
-from runtally.errors import CellRequired, StoreUnavailable, UnknownCell
-from runtally.experiments.shared import SharedVerdicts, Verdicts, VerdictsOfSeveral
-from runtally.ingest.accept import Ingest, Intake
-from runtally.ingest.routed import RoutedIngest
+from runtally.directory.directory import Membership
+from runtally.experiments.shared import SharedVerdicts
+from runtally.ingest.accept import Ingest
 from runtally.ingest.writer import Writer
 from runtally.jobs.loop import running
 from runtally.jobs.registry import (
-    directory_job,
     evaluate_alerts_job,
     expire_alerts_job,
     expire_job,
@@ -45,7 +42,7 @@ from runtally.jobs.registry import (
     unpriced_job,
 )
 from runtally.names.live import LiveNames
-from runtally.otlp.clients import ClientCounts, Tally
+from runtally.otlp.clients import ClientCounts
 from runtally.otlp.receive import Receiver
 from runtally.pricing.book import LivePrices
 from runtally.pricing.repricing.unpriced import UnpricedRuns
@@ -120,16 +117,29 @@ class Cell:
     verdicts: SharedVerdicts
 
     @property
+    def name(self) -> str:
+        return self.database.cell or MAIN
+
+    @property
     def archived_groups(self) -> ArchivedGroupReader | None:
         """Sums of archived runs."""
         return ArchivedGroupReader(self.archived_runs) if self.archived_runs else None
 
     @classmethod
     @asynccontextmanager
-    async def opened(
-        cls, settings: Settings, connections: Connections, prices: LivePrices, channels: Channels, clock: Clock
+    async def opened(  # noqa: PLR0913, PLR0917  # What every cell needs.
+        cls,
+        settings: Settings,
+        connections: Connections,
+        prices: LivePrices,
+        channels: Channels,
+        clock: Clock,
+        further: Sequence[Watch] = (),
     ) -> AsyncIterator[Self]:
-        """Open what a process keeps for a cell, and do its jobs while the block runs. One that is unavailable is no error."""
+        """Open what a process keeps for a cell, and do its jobs while the block runs. One that is unavailable is no error.
+
+        The projects of further cells count for its alerts over all projects.
+        """
         database, intake, working = connections.database, connections.intake, connections.working
         async with (
             Reader.opened(database, settings.read_database_url, connections.downloading) as reading,
@@ -158,7 +168,7 @@ class Cell:
                 names_job(names),
                 otlp_clients_job(clients, working),
                 retention_job(Dropper(working, settings.retention_days, clock, archive)),
-                evaluate_alerts_job(AlertEvaluator(working, clock, settings.public_url)),
+                evaluate_alerts_job(AlertEvaluator(working, clock, settings.public_url, further)),
                 send_alerts_job(AlertSender(working, channels, clock)),
                 expire_alerts_job(working, clock),
                 *([replica_job(reading)] if reading.has_replica else []),
@@ -182,145 +192,6 @@ class Cell:
                     alert_targets=TargetEditor(database, channels, clock),
                     verdicts=SharedVerdicts(database, clock),
                 )
-
-
-_chosen: ContextVar[str | None] = ContextVar("cell", default=None)
-
-
-def choose(name: str | None) -> None:
-    """Let what is asked about all projects be about those of this cell for the rest of this request; None demands a project."""
-    _chosen.set(name)
-
-
-def chosen() -> str | None:
-    """Return the cell that was chosen for this request."""
-    return _chosen.get()
-
-
-class Cells:
-    """The cells of an installation, by name: one, or several and a directory of their projects."""
-
-    def __init__(self, cells: Mapping[str, Cell], directory: Directory | None, settings: Settings) -> None:
-        self._cells = cells
-        self.main = cells[MAIN]
-        """The one in the database of control."""
-        self.directory = directory
-        """Where each project is; None for one cell."""
-        self.ingest: Intake = self.main.ingest
-        """Takes runs of any project."""
-        self.otlp = self.main.otlp
-        self.verdicts: Verdicts = self.main.verdicts
-        if directory is not None:
-            self.verdicts = VerdictsOfSeveral([cell.verdicts for cell in cells.values()])
-            self.ingest = RoutedIngest(self._place_of)
-            self.otlp = Receiver(self.ingest, settings, self)
-
-    @property
-    def names(self) -> Sequence[str]:
-        return tuple(self._cells)
-
-    @property
-    def every(self) -> Sequence[Cell]:
-        return tuple(self._cells.values())
-
-    def named(self, name: str) -> Cell:
-        """Return the cell of this name. Raises `StoreUnavailable` where this process has no URL of it."""
-        cell = self._cells.get(name)
-        if cell is None:
-            raise StoreUnavailable(
-                f"This server has no URL of cell {name}; its operator sets CELL_URLS and restarts it."
-            )
-        return cell
-
-    def of(self, project_id: str | None) -> Cell:
-        """Return the cell of a project; with None the one that was chosen for this request.
-
-        A project that has no runs is in any. Raises `CellRequired` where no cell was chosen, and `StoreUnavailable`.
-        """
-        if self.directory is None:
-            return self.main
-        if project_id is not None:
-            return self.named(self.directory.known(project_id) or _chosen.get() or MAIN)
-        name = _chosen.get()
-        if name is None:
-            names = ", ".join(self._cells)
-            raise CellRequired(f"There are several cells: name a project, or one of {names} with cell=<name>.")
-        return self.named(name)
-
-    @property
-    def at_hand(self) -> Cell:
-        """The cell that was chosen for this request, or else the main one: for what is the same in each, or not asked for."""
-        return self.named(_chosen.get() or MAIN)
-
-    def of_all(self, project_id: str | None) -> Sequence[Cell]:
-        """Return the cell of a project or the one that was chosen; else all, of which a sum is to be made."""
-        if self.directory is None or project_id is not None or _chosen.get() is not None:
-            return (self.of(project_id),)
-        return self.every
-
-    async def choose_for(self, project_id: str | None, named: str | None, otherwise: str | None) -> None:
-        """Choose the cell of a request: that of its project, the one that it names, or another.
-
-        Raises `UnknownCell` and `StoreUnavailable`.
-        """
-        if self.directory is None:
-            return
-        if named is not None and named not in self._cells:
-            raise UnknownCell(f"There is no such cell; there are {', '.join(self._cells)}.")
-        if project_id is not None:
-            choose(await self.directory.find(project_id) or named or otherwise or MAIN)
-        else:
-            choose(named or otherwise)
-
-    def databases(self, project_id: str | None) -> Sequence[Database]:
-        """Return the databases for jobs: that of a project's cell and those of the cells after it; with None all."""
-        every = [cell.working for cell in self.every]
-        if project_id is None or self.directory is None:
-            return every
-        return every[self.names.index(self.directory.known(project_id) or MAIN) :]
-
-    def add(self, project_id: str, service: object, exporter: str, signal: str, tally: Tally) -> None:
-        """Count the request of an OTLP client in the cell of its project."""
-        name = self.directory.known(project_id) if self.directory is not None else None
-        self.named(name or MAIN).clients.add(project_id, service, exporter, signal, tally)
-
-    async def _place_of(self, project_id: str) -> tuple[str, Intake]:
-        assert self.directory is not None  # noqa: S101  # One cell has no need of this.
-        name = await self.directory.place(project_id)
-        return name, self.named(name).ingest
-
-    @classmethod
-    @asynccontextmanager
-    async def opened(  # noqa: PLR0913, PLR0917  # What every cell needs.
-        cls,
-        settings: Settings,
-        control: Connections,
-        main: Connections,
-        prices: LivePrices,
-        channels: Channels,
-        clock: Clock,
-    ) -> AsyncIterator[Self]:
-        """Open the cells of the settings, and do their jobs while the block runs. One that is unavailable is no error."""
-        async with AsyncExitStack() as opened:
-            cells = {MAIN: await opened.enter_async_context(Cell.opened(settings, main, prices, channels, clock))}
-            if not settings.cell_urls:
-                yield cls(cells, None, settings)
-                return
-            directory = Directory(control.working, settings.cell_urls, clock)
-            with suppress(Exception):
-                await directory.refresh()
-            for name, url in settings.cell_urls.items():
-                connections = await opened.enter_async_context(Connections.opened(url, Membership(name, directory)))
-                cell = Cell.opened(settings_of(name, settings), connections, prices, channels, clock)
-                cells[name] = await opened.enter_async_context(cell)
-            await opened.enter_async_context(running([directory_job(directory)]))
-            yield cls(cells, directory, settings)
-
-
-def settings_of(name: str, settings: Settings) -> Settings:
-    """Return the settings of a further cell: it has an archive of its own below that of main, and no replica."""
-    archive_url = f"{settings.archive_url.rstrip('/')}/cells/{name}" if settings.archive_url else None
-    return settings.model_copy(update={"archive_url": archive_url, "read_database_url": None})
 
 
 @asynccontextmanager

@@ -1,7 +1,8 @@
-"""SQL that lists tracked keys by name."""
+"""List tracked keys by name."""
 
 from runtally.db.database import Connection
 from runtally.models.dimension import EVERY_PROJECT
+from runtally.usage.snapshots import Snapshots
 from runtally.usage.sums.values import keys_of
 
 SELECT_KEYS_OF_PROJECT = f"""
@@ -27,3 +28,9 @@ async def select_tracked_keys(connection: Connection, project_id: str | None) ->
     if project_id is None:
         return tuple(row[0] for row in await connection.fetch(SELECT_KEYS_OF_ALL))
     return tuple(row[0] for row in await connection.fetch(SELECT_KEYS_OF_PROJECT, project_id))
+
+
+async def read_tracked_keys(snapshots: Snapshots, project_id: str | None) -> tuple[str, ...]:
+    """Read the keys that a project tracks, or, for None, those that all projects of all databases track, by name."""
+    first, *others = await snapshots.of_each(lambda one: select_tracked_keys(one, project_id))
+    return tuple(key for key in first if all(key in keys for keys in others))

@@ -1,0 +1,1 @@
+"""Cells: the databases that hold projects with all their data."""

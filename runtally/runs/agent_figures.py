@@ -1,0 +1,134 @@
+"""Figures of coding agents that only single runs have: the costs that agents reported, and refused requests by model."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial, reduce
+from operator import add
+from typing import Any, NamedTuple
+
+from runtally.db.database import Connection
+from runtally.runs.run_group_queries import GroupKind, RunGroup, select_figures
+from runtally.usage.conditions import Conditions
+from runtally.usage.filter import Outcome, RunFilter
+from runtally.usage.reader import UsageReader
+from runtally.usage.window import TimeSpan, Window
+
+# Of a run without a cost there is nothing to compare.
+_SELECT_REPORTED = """
+  SELECT agent, count(*) AS runs, sum(reported_usd) AS reported_usd, sum(cost_usd) AS computed_usd
+    FROM (SELECT metadata ->> 'agent' AS agent,
+                 cost_usd,
+                 CASE jsonb_typeof(metadata -> 'reportedCostUSD')
+                   WHEN 'number' THEN (metadata ->> 'reportedCostUSD')::numeric
+                   ELSE reported_cost_usd
+                 END AS reported_usd
+            FROM runs
+           WHERE {walk} AND {keep}) AS sent
+   WHERE reported_usd > 0 AND cost_usd IS NOT NULL
+GROUP BY agent
+"""
+
+# A code is a status of HTTP or the name of a class.
+_SELECT_REFUSED = """
+  SELECT model,
+         count(*) FILTER (WHERE error_code = '429' OR error_code ~* 'rate_?limit') AS limited,
+         count(*) FILTER (WHERE error_code ~ '^5[0-9][0-9]$' OR error_code ~* 'server_?error|unavailable|overloaded') AS broken
+    FROM runs
+   WHERE {walk} AND {keep} AND status <> 'success'
+GROUP BY model
+"""
+
+
+class Reported(NamedTuple):
+    """The runs whose agent reported a cost: the sum of these costs, and of those that were computed for the same runs."""
+
+    runs: int = 0
+    reported_usd: Decimal = Decimal(0)
+    computed_usd: Decimal = Decimal(0)
+
+    def __add__(self, other: "Reported") -> "Reported":  # type: ignore[override]  # Not one tuple after the other.
+        return Reported(*map(add, self, other))
+
+
+class Refused(NamedTuple):
+    """Failed runs of a model."""
+
+    limited: int = 0
+    """Those past a rate limit: 429."""
+    broken: int = 0
+    """Those with an error of the provider: 5xx."""
+
+    def __add__(self, other: "Refused") -> "Refused":  # type: ignore[override]  # Not one tuple after the other.
+        return Refused(*map(add, self, other))
+
+
+def reported_sql(run_filter: RunFilter, span: TimeSpan) -> tuple[str, list[object]]:
+    found = Conditions.of(run_filter).during(*span)
+    return _SELECT_REPORTED.format(walk=found.walk, keep=found.keep), found.values
+
+
+def refused_sql(run_filter: RunFilter, span: TimeSpan) -> tuple[str, list[object]]:
+    # The index of failed runs leads to them, unless the filter asks for others.
+    found = Conditions.of(run_filter.replace(status=run_filter.status or Outcome.FAILED)).during(*span)
+    return _SELECT_REFUSED.format(walk=found.walk, keep=found.keep), found.values
+
+
+async def select_reported(
+    connection: Connection, run_filter: RunFilter, span: TimeSpan
+) -> Mapping[str | None, Reported]:
+    """Read the reported costs of each agent; None is the runs without one."""
+    sql, values = reported_sql(run_filter, span)
+    return {agent: Reported(*rest) for agent, *rest in await connection.fetch(sql, *values)}
+
+
+async def select_refused(connection: Connection, run_filter: RunFilter, span: TimeSpan) -> Mapping[str, Refused]:
+    """Read how many requests of each model failed past a limit, or by the provider's fault."""
+    sql, values = refused_sql(run_filter, span)
+    return {model: Refused(*rest) for model, *rest in await connection.fetch(sql, *values)}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFigures:
+    """Figures of coding agents that only single runs have."""
+
+    reported: Mapping[str | None, Reported]
+    """The reported costs of each agent; None is the runs without one."""
+    refused: Mapping[str, Refused]
+    """The refused requests of each model."""
+    sessions: Mapping[str, RunGroup]
+    """When some sessions began and ended."""
+
+    @property
+    def reported_by_all(self) -> Reported:
+        return reduce(add, self.reported.values(), Reported())
+
+
+async def read_agent_figures(
+    reader: UsageReader, run_filter: RunFilter, window: Window, session_ids: Sequence[str]
+) -> AgentFigures:
+    """Read the figures of a project's window; those of closed days once. The reader's statements must see one moment."""
+    reported = await _by_days(reader, window, ("reported", run_filter), partial(select_reported, run_filter=run_filter))
+    refused = await _by_days(reader, window, ("refused", run_filter), partial(select_refused, run_filter=run_filter))
+    span = TimeSpan(window.start, window.until)
+    sessions = await select_figures(reader.connection, reader.project_id or "", GroupKind.SESSION, span, session_ids)
+    return AgentFigures(reported, refused, sessions)
+
+
+async def _by_days(
+    reader: UsageReader, window: Window, key: tuple[object, ...], select: Callable[..., Awaitable[Mapping[Any, Any]]]
+) -> dict[Any, Any]:
+    """Add up what a statement answers about the closed days, from the memo, and about the time since."""
+    days, until = await reader.only.days(), max(window.start, min(window.until, reader.midnight))
+    closed, open_ = TimeSpan(window.start, until), TimeSpan(until, window.until)
+
+    async def of(span: TimeSpan) -> Mapping[Any, Any]:
+        return await select(reader.connection, span=span) if span else {}
+
+    parts = await reader.reads.together(
+        reader.only.memo.of((*key, closed), days.version(closed), reader.now, lambda: of(closed)), of(open_)
+    )
+    found: dict[Any, Any] = {}
+    for name, figures in (item for part in parts for item in part.items()):
+        found[name] = found[name] + figures if name in found else figures
+    return found

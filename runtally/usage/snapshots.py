@@ -1,0 +1,51 @@
+"""The databases that have the runs of a question, each seen at one moment: that of a project, or for all projects each one."""
+
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+from runtally.db.combined import CombinedReads, Reads, ReadsInTurn, gathered
+from runtally.db.database import Connection, Database
+from runtally.usage.archived import ArchivedGroups
+from runtally.usage.memo import DayMemo
+
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A database at one moment, with what is remembered of its closed days."""
+
+    reads: CombinedReads
+    memo: DayMemo
+    archive: ArchivedGroups | None
+    """Its archived runs; those of the request, if None."""
+    database: Database | None = None
+
+
+class Snapshots:
+    """One database, or several whose answers are put together; no run is in two of them."""
+
+    def __init__(self, every: Sequence[Snapshot]) -> None:
+        self.every = tuple(every)
+        first, *others = self.every
+        self.reads: Reads = ReadsInTurn() if others else first.reads
+        """Runs several readings, each of which may ask every database."""
+
+    @classmethod
+    def of(cls, connection: Connection, memo: DayMemo) -> Self:
+        """Return the one database of a connection."""
+        return cls([Snapshot(CombinedReads.over(connection), memo, None)])
+
+    @property
+    def connection(self) -> Connection:
+        """The connection to the database of a project."""
+        [only] = self.every
+        return only.reads.connection
+
+    async def of_each(self, read: Callable[[Connection], Coroutine[Any, Any, A]]) -> list[A]:
+        """Run a reading in every database at the same time, and return what each returned."""
+        first, *others = self.every
+        if not others:
+            return [await read(first.reads.connection)]
+        return await gathered(read(one.reads.connection) for one in self.every)
