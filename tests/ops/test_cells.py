@@ -181,8 +181,8 @@ async def test_pages_name_a_cell_that_hangs_until_it_goes_on(installation: Insta
     await installation.run_beside("cells", "open", "eu")
     await installation.run_beside("cells", "drain", "main")
     pages = ("/", "/runs", "/breakdown", "/admin/budgets", "/admin/audit")
-    environment = {"CELL_URLS": installation.environment["CELL_URLS"], "SERVICE_DEV_MODE": "1", "LOG_LEVEL": "ERROR"}
-    with running_server(installation.url, **environment) as server:
+    urls = installation.environment["CELL_URLS"]
+    with running_server(installation.url, CELL_URLS=urls, SERVICE_DEV_MODE="1", LOG_LEVEL="ERROR") as server:
         async with client_of(server.url, {"Authorization": f"Bearer {INGEST_KEY}"}) as client:
 
             async def named() -> list[bool]:
