@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Generic, TypeVar
 
 import structlog
 
-from runtally.db.database import Database
+from runtally.db.database import Connection, Database
 from runtally.db.queries import select_server
 from runtally.errors import StoreUnavailable
 
@@ -43,8 +43,10 @@ class Probe(Generic[A]):
 class Watch:
     """Whether a database answers, as of its last check or request."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, working: Database) -> None:
+        """The database is checked over the first connections; jobs read over the others."""
         self._cell = database.cell
+        self._working = working
         self._probe = Probe(lambda: _ask(database))
         self._is_away = False
         self._opening: set[asyncio.Timeout] = set()
@@ -82,6 +84,14 @@ class Watch:
         except StoreUnavailable:
             self._found(is_away=True)
             raise
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Connection]:
+        """Open a snapshot for a job, unless the database is known to be away. Raises `StoreUnavailable`."""
+        async with AsyncExitStack() as stack:
+            async with self.opening():
+                connection = await stack.enter_async_context(self._working.snapshot())
+            yield connection
 
     def close(self) -> None:
         self._probe.close()

@@ -31,45 +31,42 @@ from runtally.otlp.values import (
     Wanted,
     digest_of,
 )
+from runtally.otlp.wire import BYTES, FIXED64, MAX_TAG, MIN_TAG, MORE, UINT64, VARINT, fields, group, skip, varint
 
-# A tag combines a field's number and its wire type: 0 varint, 1 fixed 8 bytes, 2 length-delimited, 5 fixed 4 bytes.
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_REQUEST_RESOURCE = _KEY = _ITEM = 1 << 3 | _BYTES
-_GROUP_HEAD = 1 << 3 | _BYTES
-_GROUP_ITEM = _KEY_VALUE = 2 << 3 | _BYTES
-_RESOURCE_ATTRIBUTE = _SCOPE_NAME = 1 << 3 | _BYTES
-_ANY_STRING, _ANY_BOOL, _ANY_INT = 1 << 3 | _BYTES, 2 << 3 | _VARINT, 3 << 3 | _VARINT
-_ANY_DOUBLE, _ANY_ARRAY = 4 << 3 | _FIXED64, 5 << 3 | _BYTES
-_ANY_OTHER = frozenset({6 << 3 | _BYTES, 7 << 3 | _BYTES, 8 << 3 | _VARINT})
-_SPAN_TRACE, _SPAN_ID, _SPAN_PARENT = 1 << 3 | _BYTES, 2 << 3 | _BYTES, 4 << 3 | _BYTES
-_SPAN_NAME, _SPAN_START, _SPAN_END = 5 << 3 | _BYTES, 7 << 3 | _FIXED64, 8 << 3 | _FIXED64
-_SPAN_ATTRIBUTE, _SPAN_EVENT, _SPAN_STATUS = 9 << 3 | _BYTES, 11 << 3 | _BYTES, 15 << 3 | _BYTES
-_EVENT_NAME, _EVENT_ATTRIBUTE = 2 << 3 | _BYTES, 3 << 3 | _BYTES
-_STATUS_CODE = 3 << 3 | _VARINT
-_LOG_TIME, _LOG_OBSERVED = 1 << 3 | _FIXED64, 11 << 3 | _FIXED64
-_LOG_BODY, _LOG_ATTRIBUTE, _LOG_EVENT_NAME = 5 << 3 | _BYTES, 6 << 3 | _BYTES, 12 << 3 | _BYTES
+_REQUEST_RESOURCE = _KEY = _ITEM = 1 << 3 | BYTES
+_KEY_VALUE = 2 << 3 | BYTES
+_RESOURCE_ATTRIBUTE = _SCOPE_NAME = 1 << 3 | BYTES
+_ANY_STRING, _ANY_BOOL, _ANY_INT = 1 << 3 | BYTES, 2 << 3 | VARINT, 3 << 3 | VARINT
+_ANY_DOUBLE, _ANY_ARRAY = 4 << 3 | FIXED64, 5 << 3 | BYTES
+_ANY_OTHER = frozenset({6 << 3 | BYTES, 7 << 3 | BYTES, 8 << 3 | VARINT})
+_SPAN_TRACE, _SPAN_ID, _SPAN_PARENT = 1 << 3 | BYTES, 2 << 3 | BYTES, 4 << 3 | BYTES
+_SPAN_NAME, _SPAN_START, _SPAN_END = 5 << 3 | BYTES, 7 << 3 | FIXED64, 8 << 3 | FIXED64
+_SPAN_ATTRIBUTE, _SPAN_EVENT, _SPAN_STATUS = 9 << 3 | BYTES, 11 << 3 | BYTES, 15 << 3 | BYTES
+_EVENT_NAME, _EVENT_ATTRIBUTE = 2 << 3 | BYTES, 3 << 3 | BYTES
+_STATUS_CODE = 3 << 3 | VARINT
+_LOG_TIME, _LOG_OBSERVED = 1 << 3 | FIXED64, 11 << 3 | FIXED64
+_LOG_BODY, _LOG_ATTRIBUTE, _LOG_EVENT_NAME = 5 << 3 | BYTES, 6 << 3 | BYTES, 12 << 3 | BYTES
 _METRIC_NAME, _METRIC_SUM, _SUM_POINT, _SUM_TEMPORALITY = (
-    1 << 3 | _BYTES,
-    7 << 3 | _BYTES,
-    1 << 3 | _BYTES,
-    2 << 3 | _VARINT,
+    1 << 3 | BYTES,
+    7 << 3 | BYTES,
+    1 << 3 | BYTES,
+    2 << 3 | VARINT,
 )
-_POINT_START, _POINT_TIME, _POINT_DOUBLE = 2 << 3 | _FIXED64, 3 << 3 | _FIXED64, 4 << 3 | _FIXED64
-_POINT_INT, _POINT_ATTRIBUTE = 6 << 3 | _FIXED64, 7 << 3 | _BYTES
+_POINT_START, _POINT_TIME, _POINT_DOUBLE = 2 << 3 | FIXED64, 3 << 3 | FIXED64, 4 << 3 | FIXED64
+_POINT_INT, _POINT_ATTRIBUTE = 6 << 3 | FIXED64, 7 << 3 | BYTES
 
 _STATUS_ERROR, _DELTA = 2, 1
-# The bit that every byte of a varint but the last one has.
-_MORE = 0x80
-_MAX_VARINT_BYTES = 10
-_MAX_TAG = 2**32 - 1
-_UINT64, _INT64_MAX = 2**64 - 1, 2**63 - 1
+_INT64_MAX = 2**63 - 1
 _uint64 = Struct("<Q").unpack_from
 _int64, _double = Struct("<q").unpack_from, Struct("<d").unpack_from
 _EXCEPTION, _RAW_REQUEST = EXCEPTION.encode(), RAW_REQUEST.encode()
 _OF_EVENT = Wanted(frozenset({EXCEPTION_TYPE}))
 # The longest attribute that is remembered within a request, and how many are, as many records repeat the same ones.
 _SHORT, _MAX_KNOWN = 128, 4_096
+_ZEROS = {size: bytes(size) for size in (TRACE_ID_BYTES, SPAN_ID_BYTES)}
 _UNREAD: tuple[str, Value] = ("", "")
+# The fewest bytes of a key and a value, each with its tag and length.
+_LEAST = 4
 # Errors of reading beyond the end, or text that is not UTF-8.
 _WRONG = (IndexError, StructError, UnicodeDecodeError)
 
@@ -98,9 +95,9 @@ def _records(
     attributes = _Attributes(rules)
     groups = 0
     try:
-        for tag, begin, end in _fields(body, 0, len(body), most=MAX_GROUPS):
+        for tag, begin, end in fields(body, 0, len(body), most=MAX_GROUPS):
             if tag == _REQUEST_RESOURCE:
-                raw, scopes = _group(body, begin, end)
+                raw, scopes = group(body, begin, end)
                 resource = resources.get(raw)
                 if resource is None:
                     resource = resources[raw] = Resource(_resource_attributes(raw, rules.resource), digest_of(raw))
@@ -108,7 +105,7 @@ def _records(
                 if groups > MAX_GROUPS:
                     raise Malformed
                 for scope_begin, scope_end in scopes:
-                    scope, records = _group(body, scope_begin, scope_end)
+                    scope, records = group(body, scope_begin, scope_end)
                     name = _scope_name(scope)
                     for record_begin, record_end in records:
                         yield read(body, record_begin, record_end, resource, name, attributes)
@@ -126,89 +123,35 @@ class _Attributes:
 
     def read(self, body: bytes, pos: int, end: int) -> tuple[str, Value] | None:
         """Read name and value; None unless the attribute is wanted and has a value that is kept."""
-        if end - pos > _SHORT:
-            # The usual encoding: first the key, with its length in one byte. Most long values are content.
-            key_end = pos + 2 + body[pos + 1]
-            if (
-                body[pos] == _KEY
-                and body[pos + 1] < _MORE
-                and key_end < end
-                and not self._wants(body[pos + 2 : key_end])
-            ):
-                return None
-            return _attribute(body, pos, end, self._wanted)
-        found = _attribute(body, pos, end, self._wanted)
-        if len(self.known) < _MAX_KNOWN:
+        is_long = end - pos > _SHORT
+        found = self._read_usual(body, pos, end, is_long=is_long) if end - pos >= _LEAST else _UNREAD
+        if found is _UNREAD:
+            found = _attribute(body, pos, end, self._wanted)
+        if not is_long and len(self.known) < _MAX_KNOWN:
             self.known[body[pos:end]] = found
         return found
 
-    def _wants(self, key: bytes) -> bool:
-        return key in self._wanted.keys or key.startswith(self._wanted.key_prefixes)
+    def _read_usual(self, body: bytes, pos: int, end: int, *, is_long: bool) -> tuple[str, Value] | None:
+        """Read an attribute in the usual encoding: first the key, with its length in one byte, then the value.
 
-
-def _fields(body: bytes, pos: int, end: int, *, most: int = MAX_FIELDS) -> Iterator[tuple[int, int, int]]:
-    """Yield the fields of a message: tag, and where the content begins and ends."""
-    while pos < end:
-        most -= 1
-        if most < 0:
-            raise Malformed
-        tag = body[pos]
-        pos += 1
-        if tag >= _MORE:
-            tag, pos = _varint(body, pos - 1)
-        begin = pos
-        kind = tag & 7
-        if kind == _BYTES:
-            size, begin = _varint(body, pos)
-            pos = begin + size
-        else:
-            pos = _skip(body, tag, pos)
-        if pos > end or tag < 1 << 3 or tag > _MAX_TAG:
-            raise Malformed
-        yield tag, begin, pos
-
-
-def _skip(body: bytes, tag: int, pos: int) -> int:
-    """Return where a field ends that has no length prefix."""
-    kind = tag & 7
-    if kind == _VARINT:
-        return _varint(body, pos)[1]
-    if kind == _FIXED64:
-        return pos + 8
-    if kind == _FIXED32:
-        return pos + 4
-    raise Malformed
-
-
-def _varint(body: bytes, pos: int) -> tuple[int, int]:
-    """Read a varint, and return it with its end."""
-    byte = body[pos]
-    if byte < _MORE:
-        return byte, pos + 1
-    number, shift = byte & 0x7F, 7
-    for at in range(pos + 1, pos + _MAX_VARINT_BYTES):
-        byte = body[at]
-        number |= (byte & 0x7F) << shift
-        if byte < _MORE:
-            return number & _UINT64, at + 1
-        shift += 7
-    raise Malformed
-
-
-def _group(body: bytes, pos: int, end: int) -> tuple[bytes, list[tuple[int, int]]]:
-    """Split a message into its head (field 1) and its items (field 2): the head's bytes, and where the items are."""
-    head, items = b"", []
-    for tag, begin, stop in _fields(body, pos, end, most=MAX_GROUPS + 1):
-        if tag == _GROUP_ITEM:
-            items.append((begin, stop))
-        elif tag == _GROUP_HEAD:
-            head += body[begin:stop]
-    return head, items
+        `_UNREAD` for any other. Long values are mostly content: of one that is not wanted nothing is looked at.
+        """
+        value = pos + 2 + body[pos + 1]
+        if body[pos] != _KEY or body[pos + 1] >= MORE or value + 2 > end or body[value] != _KEY_VALUE:
+            return _UNREAD
+        key, size = body[pos + 2 : value], body[value + 1]
+        is_whole = size < MORE and value + 2 + size == end
+        name = self._wanted.keys.get(key)
+        if name is None:
+            is_skipped = (is_long or is_whole) and not key.startswith(self._wanted.key_prefixes)
+            return None if is_skipped else _UNREAD
+        found = _usual_value(body, value + 2, end) if is_whole else None
+        return _UNREAD if found is None else (name, found)
 
 
 def _resource_attributes(raw: bytes, wanted: Wanted) -> Attributes:
     attributes: Attributes = {}
-    for tag, begin, stop in _fields(raw, 0, len(raw)):
+    for tag, begin, stop in fields(raw, 0, len(raw)):
         if tag == _RESOURCE_ATTRIBUTE and (found := _attribute(raw, begin, stop, wanted)) is not None:
             attributes[found[0]] = found[1]
     return attributes
@@ -216,7 +159,7 @@ def _resource_attributes(raw: bytes, wanted: Wanted) -> Attributes:
 
 def _scope_name(raw: bytes) -> str:
     name = b""
-    for tag, begin, stop in _fields(raw, 0, len(raw)):
+    for tag, begin, stop in fields(raw, 0, len(raw)):
         if tag == _SCOPE_NAME:
             name = raw[begin:stop]
     return name.decode()
@@ -233,13 +176,13 @@ def _span(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # One loop over th
         left -= 1
         tag = body[pos]
         pos += 1
-        if tag >= _MORE:
-            tag, pos = _varint(body, pos - 1)
-        if tag & 7 == _BYTES:
+        if tag >= MORE:
+            tag, pos = varint(body, pos - 1)
+        if tag & 7 == BYTES:
             size = body[pos]
             pos += 1
-            if size >= _MORE:
-                size, pos = _varint(body, pos - 1)
+            if size >= MORE:
+                size, pos = varint(body, pos - 1)
             stop = pos + size
             if stop > end:
                 raise Malformed
@@ -270,8 +213,8 @@ def _span(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # One loop over th
             span.end = _uint64(body, pos)[0]
             pos += 8
         else:
-            pos = _skip(body, tag, pos)
-        if tag < 1 << 3 or tag > _MAX_TAG or left < 0:
+            pos = skip(body, tag, pos)
+        if tag < MIN_TAG or tag > MAX_TAG or left < 0:
             raise Malformed
     if pos != end:
         raise Malformed
@@ -281,19 +224,19 @@ def _span(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # One loop over th
 
 def _id(raw: bytes, size: int) -> bytes:
     """Return the id; empty if it is invalid, as one of zeros alone is."""
-    return raw if len(raw) == size and any(raw) else b""
+    return raw if len(raw) == size and raw != _ZEROS[size] else b""
 
 
 def _read_status(body: bytes, pos: int, end: int, span: Span) -> None:
-    for tag, begin, _ in _fields(body, pos, end):
+    for tag, begin, _ in fields(body, pos, end):
         if tag == _STATUS_CODE:
-            span.has_failed = span.has_failed or _varint(body, begin)[0] == _STATUS_ERROR
+            span.has_failed = span.has_failed or varint(body, begin)[0] == _STATUS_ERROR
 
 
 def _read_event(body: bytes, pos: int, end: int, span: Span) -> None:
     """Read an exception's type; its message, its stack trace and all other events are not decoded."""
     name, kind = b"", ""
-    for tag, begin, stop in _fields(body, pos, end):
+    for tag, begin, stop in fields(body, pos, end):
         if tag == _EVENT_NAME:
             name = body[begin:stop]
         elif tag == _EVENT_ATTRIBUTE and (found := _attribute(body, begin, stop, _OF_EVENT)) is not None:
@@ -309,7 +252,7 @@ def _attribute(body: bytes, pos: int, end: int, wanted: Wanted) -> tuple[str, Va
     Other values are not decoded.
     """
     key, values = b"", []
-    for tag, begin, stop in _fields(body, pos, end):
+    for tag, begin, stop in fields(body, pos, end):
         if tag == _KEY:
             key = body[begin:stop]
         elif tag == _KEY_VALUE:
@@ -327,10 +270,24 @@ def _attribute(body: bytes, pos: int, end: int, wanted: Wanted) -> tuple[str, Va
     return None if value is None else (name, value)
 
 
+def _usual_value(body: bytes, pos: int, end: int) -> str | int | None:
+    """Read a value that is one short text or one integer that is not negative; None for any other."""
+    if end - pos < len(b"\x0a\x00"):
+        return None
+    tag, begin = body[pos], pos + 2
+    if tag == _ANY_STRING and body[pos + 1] < MORE and begin + body[pos + 1] == end:
+        return body[begin:end].decode()
+    if tag == _ANY_INT:
+        number, stop = varint(body, pos + 1)
+        if stop == end and number <= _INT64_MAX:
+            return number
+    return None
+
+
 def _any_value(body: bytes, pos: int, end: int) -> Value | None:
     """Read a scalar or a list of scalars; None for any other value."""
     value: Value | None = None
-    for tag, begin, stop in _fields(body, pos, end):
+    for tag, begin, stop in fields(body, pos, end):
         if tag == _ANY_ARRAY:
             items = [item for at in _items(body, begin, stop) if (item := _scalar(body, *at)) is not None]
             # An array in two parts is one array.
@@ -344,7 +301,7 @@ def _any_value(body: bytes, pos: int, end: int) -> Value | None:
 
 def _items(body: bytes, pos: int, end: int) -> Iterator[tuple[int, int]]:
     left = MAX_ITEMS
-    for tag, begin, stop in _fields(body, pos, end):
+    for tag, begin, stop in fields(body, pos, end):
         if tag == _ITEM and left:
             left -= 1
             yield begin, stop
@@ -352,7 +309,7 @@ def _items(body: bytes, pos: int, end: int) -> Iterator[tuple[int, int]]:
 
 def _scalar(body: bytes, pos: int, end: int) -> Scalar | None:
     value: Scalar | None = None
-    for tag, begin, stop in _fields(body, pos, end):
+    for tag, begin, stop in fields(body, pos, end):
         if tag == _ANY_ARRAY or tag in _ANY_OTHER:
             value = None
         elif (scalar := _scalar_in(body, tag, begin, stop)) is not None:
@@ -364,11 +321,11 @@ def _scalar_in(body: bytes, tag: int, begin: int, end: int) -> Scalar | None:
     if tag == _ANY_STRING:
         return body[begin:end].decode()
     if tag == _ANY_INT:
-        number = _varint(body, begin)[0]
-        return number if number <= _INT64_MAX else number - _UINT64 - 1
+        number = varint(body, begin)[0]
+        return number if number <= _INT64_MAX else number - UINT64 - 1
     if tag == _ANY_DOUBLE:
         return float(_double(body, begin)[0])
-    return bool(_varint(body, begin)[0]) if tag == _ANY_BOOL else None
+    return bool(varint(body, begin)[0]) if tag == _ANY_BOOL else None
 
 
 def _log_record(  # noqa: PLR0913, PLR0917  # As `_span`.
@@ -378,7 +335,7 @@ def _log_record(  # noqa: PLR0913, PLR0917  # As `_span`.
     attributes: Attributes = {}
     bodies = reader.rules.bodies
     longest = max(map(len, bodies), default=0)
-    for tag, begin, stop in _fields(body, pos, end):
+    for tag, begin, stop in fields(body, pos, end):
         if tag == _LOG_ATTRIBUTE:
             found = reader.read(body, begin, stop)
             if found is not None:
@@ -401,17 +358,17 @@ def _metric(  # noqa: PLR0913, PLR0917  # As `_span`.
     body: bytes, pos: int, end: int, resource: Resource, scope: str, reader: _Attributes
 ) -> Metric:
     metric = Metric(resource, scope)
-    fields = list(_fields(body, pos, end))
-    name = next((body[begin:stop] for tag, begin, stop in fields if tag == _METRIC_NAME), b"").decode()
+    parts = list(fields(body, pos, end))
+    name = next((body[begin:stop] for tag, begin, stop in parts if tag == _METRIC_NAME), b"").decode()
     if name not in reader.rules.bodies:
         return metric
     metric.name, points = name, []
-    for begin, stop in ((begin, stop) for tag, begin, stop in fields if tag == _METRIC_SUM):
-        for tag, at, until in _fields(body, begin, stop):
+    for begin, stop in ((begin, stop) for tag, begin, stop in parts if tag == _METRIC_SUM):
+        for tag, at, until in fields(body, begin, stop):
             if tag == _SUM_POINT:
                 points.append(_point(body, at, until, reader))
             elif tag == _SUM_TEMPORALITY:
-                metric.is_delta = _varint(body, at)[0] == _DELTA
+                metric.is_delta = varint(body, at)[0] == _DELTA
     metric.points = points
     return metric
 
@@ -420,7 +377,7 @@ def _point(body: bytes, pos: int, end: int, reader: _Attributes) -> Point:
     attributes: Attributes = {}
     start = time = 0
     value = 0.0
-    for tag, begin, stop in _fields(body, pos, end):
+    for tag, begin, stop in fields(body, pos, end):
         if tag == _POINT_ATTRIBUTE and (found := reader.read(body, begin, stop)) is not None:
             attributes[found[0]] = found[1]
         elif tag == _POINT_START:

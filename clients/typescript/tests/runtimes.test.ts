@@ -65,8 +65,9 @@ test("on the edge, flush sends within the request, also after one that was broke
     init({ url: ${JSON.stringify(receiver.url)}, key: "key", project: "p" });
     addEventListener("fetch", (event) => {
       const user = new URL(event.request.url).pathname;
+      const patience = user === "/first" ? 200 : 30_000;
       context({ user }, () => record({ provider: "acme", model: "m" }));
-      event.respondWith(flush(200).then((isSent) => new Response(String(isSent))));
+      event.respondWith(flush(patience).then((isSent) => new Response(String(isSent))));
     });`;
   const stdin = { contents: program, resolveDir: "." };
   const { outputFiles } = buildSync({ stdin, bundle: true, write: false, conditions: ["edge-light"] });

@@ -55,7 +55,8 @@ def variables(provider: Provider, dev_server: Server, project_id: str) -> dict[s
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in HERE.glob("*.test.ts")))
 def test_the_typescript_client(name: str, installed: Path, variables: dict[str, str]) -> None:
-    run("node", "--import", "tsx", "--test", f"{name}.ts", cwd=installed, env=variables)
+    # A test that fails may leave a client that goes on trying, and a program that never ends.
+    run("node", "--import", "tsx", "--test", "--test-timeout=300000", f"{name}.ts", cwd=installed, env=variables)
 
 
 @pytest.mark.parametrize("number", range(len(code_in("sending.md", "typescript"))))
