@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from runtally.clock import Clock
 from runtally.db.connecting import OpenConnection
-from runtally.db.database import Database
+from runtally.db.database import Connection, Database
 from runtally.directory import queries
 from runtally.errors import AwaitedCell, NoOpenCell, SettingsError, WrongCell
 from runtally.settings import MAIN, Settings
@@ -82,6 +82,16 @@ def wrong_database(found: queries.Identity | None) -> str:
     if found is None:
         return "its URL in CELL_URLS leads to a database that is no cell; correct it."
     return f"its URL in CELL_URLS leads to the database of another cell, called {found.name}; correct it."
+
+
+async def refuse_cell(connection: Connection) -> None:
+    """Raise `SettingsError` where the database of people and keys should be, and is that of a cell."""
+    found = await queries.select_identity(connection)
+    if found is not None and found.name != MAIN:
+        raise SettingsError(
+            f"DATABASE_URL leads to the database of the cell {found.name}, which has no people, keys and prices: correct it, and "
+            "name the cell in CELL_URLS. Nothing was written."
+        )
 
 
 async def refuse_unnamed_cells(control: Database, settings: Settings) -> None:

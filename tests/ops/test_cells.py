@@ -248,6 +248,9 @@ def test_commands_say_which_cells_there_are_and_refuse_what_is_none(
     ):
         refused = installation.run("serve", "--port", "0", CELL_URLS=f"eu={url}")
         assert (refused.code, said in refused.err) == (1, True), refused.err
+    for arguments in (("serve", "--port", "0"), ("migrate",)):
+        swapped = installation.run(*arguments, DATABASE_URL=installation.eu.url, CELL_URLS=f"eu={installation.url}")
+        assert (swapped.code, "the database of the cell eu" in swapped.err) == (1, True), swapped.err
     unnamed = installation.run("serve", "--port", "0", CELL_URLS="")
     assert (unnamed.code, "CELL_URLS has no URL of the cell eu" in unnamed.err) == (1, True), unnamed.err
     installation_of_others = installation.run("cells", "add", "us", CELL_URLS=f"eu={installation.eu.url},us={other}")

@@ -7,7 +7,8 @@ import click
 
 from runtally.clock import system_clock
 from runtally.db.database import Database
-from runtally.db.schema import CELL, LIVE, REPORTING, History, are_current, version_name
+from runtally.db.schema import CELL, CONTROL, LIVE, REPORTING, History, are_current, version_name
+from runtally.directory.directory import refuse_cell
 from runtally.embedded.lifecycle import database_url
 from runtally.settings import load_settings
 from runtally.usage.upkeep.rebuild import rebuild_if_missing
@@ -35,8 +36,8 @@ def migrate() -> None:
 def bring_up_to_date(url: str, *histories: History) -> bool:
     """Migrate if anything is to do, and answer whether it was. Blocking, with an event loop of its own.
 
-    Raises `StoreUnavailable` when the database is out of reach, and a plain `RuntallyError` when its tables are those of a
-    newer version.
+    Raises `StoreUnavailable` when the database is out of reach, `SettingsError` for that of a cell in place of people and keys,
+    and a plain `RuntallyError` when its tables are those of a newer version.
     """
     if asyncio.run(_are_current(url, histories)):
         return False
@@ -55,4 +56,6 @@ async def _fill_rollups(url: str) -> None:
 
 async def _are_current(url: str, histories: Sequence[History]) -> bool:
     async with Database(url) as database, database.connection() as connection:
+        if CONTROL in histories:
+            await refuse_cell(connection)
         return await are_current(connection, *histories)

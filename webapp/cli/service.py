@@ -108,7 +108,7 @@ def prepare(settings: Settings, url: str) -> None:
 
         prepare_cells(settings, url)
     if settings.archive_url:
-        asyncio.run(_prepare_archive(settings, url))
+        asyncio.run(_prepare_archives(settings, url))
 
 
 def run(settings: Settings, url: str, listener: socket.socket, workers: int, *, by_make: bool) -> None:
@@ -145,24 +145,41 @@ def _prepare_reporting(settings: Settings, url: str) -> None:
         )
 
 
-async def _prepare_archive(settings: Settings, url: str) -> None:
-    """Raises `ForeignArchive`. Whatever else is wrong is a warning, since ingest needs no archive and nothing is dropped."""
+async def _prepare_archives(settings: Settings, url: str) -> None:
+    """Begin and check the archives of all cells.
+
+    Raises `ForeignArchive`. Whatever else is wrong is a warning, since ingest needs no archive and nothing is dropped.
+    """
+    async with Database(url) as database:
+        await _prepare_archive(settings, database)
+        if not settings.cell_urls:
+            return
+        from runtally.cells.cells import settings_of  # noqa: PLC0415  # Most have none.
+        from webapp.cli.cells import opened_cell  # noqa: PLC0415
+
+        for name in settings.cell_urls:
+            # One that is away, or not added yet, was named above.
+            with suppress(StoreUnavailable):
+                async with opened_cell(database, settings, name) as cell:
+                    await _prepare_archive(settings_of(name, settings), cell)
+
+
+async def _prepare_archive(settings: Settings, database: Database) -> None:
     # A start without an archive is spared what it needs.
     from runtally.archive.archive import Archive  # noqa: PLC0415
 
-    async with Database(url) as database:
-        archive = Archive.of(settings, database, system_clock)
-        assert archive is not None  # noqa: S101  # It is set.
-        try:
-            await archive.begin()
-            await archive.check()
-        except ForeignArchive:
-            raise
-        except ArchiveError as error:
-            click.echo(f"Warning: {error.message} Runs are not dropped meanwhile.", err=True)
-        except StoreUnavailable:
-            # Said above.
-            return
+    archive = Archive.of(settings, database, system_clock)
+    assert archive is not None  # noqa: S101  # It is set.
+    try:
+        await archive.begin()
+        await archive.check()
+    except ForeignArchive:
+        raise
+    except ArchiveError as error:
+        click.echo(f"Warning: {error.message} Runs are not dropped meanwhile.", err=True)
+    except StoreUnavailable:
+        # Said above.
+        return
 
 
 def _warn_of_weak_keys(settings: Settings) -> None:
