@@ -55,14 +55,16 @@ class BudgetWatch:
     _done: set[Look] = field(default_factory=set)
     _next: set[Look] = field(default_factory=set)
 
-    async def read_reached(self, connection: Connection, now: datetime, alerts: Alerts) -> list[Reached]:
-        """Read what has reached a share and is to be alerted on.
+    async def read_reached(
+        self, connection: Connection, now: datetime, alerts: Alerts, others: Sequence[Connection] = ()
+    ) -> list[Reached]:
+        """Read what has reached a share and is to be alerted on; over all projects those of other databases count, too.
 
         What whole projects have spent is read for all budgets at once, and is enough to leave out most: no value has
         cost more than its project.
         """
         terms = await spending_queries.select_terms(connection)
-        spent = await spending_queries.select_spent(connection, (one.project_id for one in terms), now)
+        spent = await spending_queries.select_spent(connection, {one.project_id for one in terms}, now, others)
         looks = {
             Look(one, one.period_name(now), spent_in(one, spent))
             for one in terms
@@ -71,7 +73,7 @@ class BudgetWatch:
         found = list[Reached]()
         self._next = looks & self._done
         for look in sorted(looks - self._done, key=lambda one: (one.terms.project_id, one.terms.subject(now))):
-            state = await read_state(connection, look.terms, now)
+            state = await read_state(connection, look.terms, now, others)
             reached = list(_new(state, alerts))
             found += [one for one in reached if one.spendings]
             # A budget whose use is unknown yet, or whose alert has to wait, is evaluated again.

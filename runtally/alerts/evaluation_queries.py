@@ -31,16 +31,20 @@ SELECT project_id, subject, level, created_at, named
 """
 
 # Projects that have a target for alerts on unusual cost, unless there was such an alert lately.
+SELECT_TARGETED = """
+SELECT DISTINCT project_id
+  FROM alert_targets
+ WHERE of_unusual_cost
+   AND NOT EXISTS (SELECT
+                     FROM alerts
+                    WHERE alerts.project_id = alert_targets.project_id
+                      AND alerts.kind = 'anomaly'
+                      AND alerts.created_at > $1)
+"""
+
 SELECT_HOURLY_COSTS = f"""
   SELECT targeted.project_id, first.bucket AS first_bucket, hourly.bucket, hourly.cost_usd
-    FROM (SELECT DISTINCT project_id
-            FROM alert_targets
-           WHERE of_unusual_cost
-             AND NOT EXISTS (SELECT
-                               FROM alerts
-                              WHERE alerts.project_id = alert_targets.project_id
-                                AND alerts.kind = 'anomaly'
-                                AND alerts.created_at > $2)) AS targeted
+    FROM unnest($1::text[]) AS targeted (project_id)
          CROSS JOIN LATERAL (SELECT bucket
                                FROM rollup_totals
                               WHERE project_id = targeted.project_id
@@ -50,7 +54,7 @@ SELECT_HOURLY_COSTS = f"""
          JOIN rollup_totals AS hourly
            ON hourly.project_id = targeted.project_id
           AND hourly.grain = {_HOURLY}
-          AND hourly.bucket = ANY($1::timestamptz[])
+          AND hourly.bucket = ANY($2::timestamptz[])
 """
 
 SELECT_MODELS = f"""
@@ -61,7 +65,6 @@ SELECT_MODELS = f"""
      AND bucket = $2
      AND cost_usd > 0
 ORDER BY cost_usd DESC, provider, model
-   LIMIT 3
 """
 
 # The row is the decision: a second process inserts nothing.
@@ -81,31 +84,35 @@ INSERT INTO alert_deliveries (project_id, alert_id, target_id, attempts, due_at)
         AND (of_unusual_cost OR $4 <> 'anomaly')
 """
 
-# In the longest buckets, whose bounds are those of days, too. A target that was added later waits for the next report.
+# A target that was added later waits for the next report.
+SELECT_DUE_REPORTS = """
+SELECT DISTINCT project_id
+  FROM alert_targets
+ WHERE weekly_report
+   AND created_at < $1
+   AND NOT EXISTS (SELECT
+                     FROM alerts
+                    WHERE alerts.project_id = alert_targets.project_id
+                      AND alerts.kind = 'report'
+                      AND alerts.subject = $2)
+"""
+
+# In the longest buckets, whose bounds are those of days, too.
 SELECT_WEEKLY_SPEND = f"""
-  SELECT due.project_id,
+  SELECT project_id,
          provider,
          model,
-         coalesce(sum(cost_usd) FILTER (WHERE bucket >= $2), 0) AS cost_usd,
-         coalesce(sum(cost_usd) FILTER (WHERE bucket < $2), 0) AS previous_usd,
-         coalesce(sum(runs) FILTER (WHERE bucket >= $2), 0)::bigint AS runs,
-         coalesce(sum(unpriced) FILTER (WHERE bucket >= $2), 0)::bigint AS unpriced
-    FROM (SELECT DISTINCT project_id
-            FROM alert_targets
-           WHERE weekly_report
-             AND created_at < $4
-             AND NOT EXISTS (SELECT
-                               FROM alerts
-                              WHERE alerts.project_id = alert_targets.project_id
-                                AND alerts.kind = 'report'
-                                AND alerts.subject = $5)) AS due
-         JOIN rollups
-           ON rollups.project_id = due.project_id
-          AND grain = {_LASTING}
-          AND bucket >= $1
-          AND bucket < $3
-GROUP BY due.project_id, provider, model
-ORDER BY due.project_id, provider, model
+         coalesce(sum(cost_usd) FILTER (WHERE bucket >= $3), 0) AS cost_usd,
+         coalesce(sum(cost_usd) FILTER (WHERE bucket < $3), 0) AS previous_usd,
+         coalesce(sum(runs) FILTER (WHERE bucket >= $3), 0)::bigint AS runs,
+         coalesce(sum(unpriced) FILTER (WHERE bucket >= $3), 0)::bigint AS unpriced
+    FROM rollups
+   WHERE project_id = ANY ($1::text[])
+     AND grain = {_LASTING}
+     AND bucket >= $2
+     AND bucket < $4
+GROUP BY project_id, provider, model
+ORDER BY project_id, provider, model
 """
 
 SELECT_NAMES = """
@@ -123,6 +130,11 @@ class HourlyCosts:
     first_at: datetime
     costs_usd: dict[datetime, Decimal]
 
+    def __add__(self, other: "HourlyCosts") -> "HourlyCosts":
+        hours = {*self.costs_usd, *other.costs_usd}
+        added = {at: self.costs_usd.get(at, Decimal(0)) + other.costs_usd.get(at, Decimal(0)) for at in hours}
+        return HourlyCosts(self.project_id, min(self.first_at, other.first_at), added)
+
 
 async def try_lock(connection: Connection) -> bool:
     """Return whether no other process evaluates; the lock is held until the transaction ends."""
@@ -138,26 +150,38 @@ async def select_budget_alerts(connection: Connection, since: datetime) -> Alert
     return found
 
 
+async def select_targeted(connection: Connection, last_alert: datetime) -> tuple[str, ...]:
+    """Return the projects that can be alerted on unusual cost and were not since `last_alert`."""
+    return tuple(row[0] for row in await connection.fetch(SELECT_TARGETED, last_alert))
+
+
 async def select_hourly_costs(
-    connection: Connection, hours: Iterable[datetime], last_alert: datetime
+    connection: Connection, project_ids: Iterable[str], hours: Iterable[datetime]
 ) -> tuple[HourlyCosts, ...]:
-    """Return the costs of each project that can be alerted on unusual cost and was not since `last_alert`."""
+    """Return the costs of these projects."""
     found: dict[str, HourlyCosts] = {}
-    for row in await connection.fetch(SELECT_HOURLY_COSTS, list(hours), last_alert):
+    for row in await connection.fetch(SELECT_HOURLY_COSTS, list(project_ids), list(hours)):
         project = found.setdefault(row["project_id"], HourlyCosts(row["project_id"], row["first_bucket"], {}))
         project.costs_usd[row["bucket"]] = row["cost_usd"]
     return tuple(found.values())
 
 
 async def select_models(connection: Connection, project_id: str, hour: datetime) -> tuple[ModelCost, ...]:
-    """Return the costliest models of an hour."""
+    """Return the models of an hour, the costliest first."""
     return tuple(ModelCost(*row) for row in await connection.fetch(SELECT_MODELS, project_id, hour))
 
 
-async def select_weekly_spend(connection: Connection, week: Week) -> tuple[WeeklySpend, ...]:
-    """Return the spend of each project whose report of this week is due and was not sent."""
+async def select_due_reports(connection: Connection, week: Week) -> tuple[str, ...]:
+    """Return the projects whose report of this week is due and was not sent."""
+    return tuple(row[0] for row in await connection.fetch(SELECT_DUE_REPORTS, week.due_at, week.name))
+
+
+async def select_weekly_spend(
+    connection: Connection, project_ids: Iterable[str], week: Week
+) -> tuple[WeeklySpend, ...]:
+    """Return the spend of these projects."""
     bounds = (week.start - WEEK, week.start, week.end)
-    rows = await connection.fetch(SELECT_WEEKLY_SPEND, *bounds, week.due_at, week.name)
+    rows = await connection.fetch(SELECT_WEEKLY_SPEND, list(project_ids), *bounds)
     return tuple(
         WeeklySpend(project_id, week, tuple(ModelSpend(*row[1:]) for row in of_project))
         for project_id, of_project in groupby(map(tuple, rows), key=itemgetter(0))

@@ -1,9 +1,12 @@
 """Create the alerts that are due, each once even if several processes evaluate; delete expired ones."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final, Protocol, Self, TypeVar
 
 import structlog
 
@@ -12,7 +15,7 @@ from runtally.alerts.anomaly import HOUR, UnusualHour, compared_hours, judge
 from runtally.alerts.budget_alerts import BudgetWatch, Reached
 from runtally.alerts.budget_message import budget_message, spending_message, values_message
 from runtally.alerts.evaluation_queries import HourlyCosts
-from runtally.alerts.message import Message, ProjectLink, anomaly_message, report_message
+from runtally.alerts.message import Message, ModelCost, ProjectLink, anomaly_message, report_message
 from runtally.alerts.rule_message import rule_message
 from runtally.alerts.rule_watch import RuleWatch
 from runtally.alerts.week import Week
@@ -20,6 +23,8 @@ from runtally.budgets import queries
 from runtally.budgets.month import Month
 from runtally.clock import Clock
 from runtally.db.database import Connection, Database
+from runtally.db.probe import Watch
+from runtally.errors import StoreUnavailable
 from runtally.ids import uuid7
 from runtally.models.rollup import ALL_PROJECTS_KEY
 from runtally.paths import path_of
@@ -31,15 +36,66 @@ QUIET: Final = timedelta(hours=6)
 KEPT: Final = timedelta(days=396)
 EXPIRED_AT_ONCE: Final = 1000
 ALL_NAME: Final = "All projects"
+COSTLIEST: Final = 3
+"""The models of an unusual hour that an alert names."""
 
 log = structlog.get_logger()
+
+
+class Sums(Protocol):
+    """The sums of a project, which add up over databases."""
+
+    @property
+    def project_id(self) -> str: ...
+
+    def __add__(self, other: Self) -> Self: ...
+
+
+OfProjects = TypeVar("OfProjects", bound=Sums)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The database of budgets and targets, and those whose projects count for what is over all projects."""
+
+    connection: Connection
+    others: Sequence[Connection]
+    is_whole: bool
+    """Whether none of the others is away."""
+
+    async def sums(
+        self,
+        project_ids: Sequence[str],
+        read: Callable[[Connection, Sequence[str]], Coroutine[Any, Any, Sequence[OfProjects]]],
+    ) -> list[OfProjects]:
+        """Read the sums of these projects; those over all projects only while none of the databases is away."""
+        if not self.is_whole:
+            project_ids = [id_ for id_ in project_ids if id_ != ALL_PROJECTS_KEY]
+        if not project_ids:
+            return []
+        found = {one.project_id: one for one in await read(self.connection, project_ids)}
+        for other in self.others if ALL_PROJECTS_KEY in project_ids else ():
+            for one in await read(other, [ALL_PROJECTS_KEY]):
+                found[one.project_id] = found[one.project_id] + one if one.project_id in found else one
+        return list(found.values())
+
+    async def costliest(self, project_id: str, hour: datetime) -> tuple[ModelCost, ...]:
+        """Return the models that cost most in an hour."""
+        costs: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
+        for one in (self.connection, *(self.others if project_id == ALL_PROJECTS_KEY else ())):
+            for model in await evaluation_queries.select_models(one, project_id, hour):
+                costs[model.provider, model.model] += model.cost_usd
+        ranked = sorted(costs.items(), key=lambda item: (-item[1], item[0]))
+        return tuple(ModelCost(*model, cost) for model, cost in ranked[:COSTLIEST])
 
 
 class AlertEvaluator:
     """Compares budgets and hours with the alerts that were sent already; one per process."""
 
-    def __init__(self, database: Database, clock: Clock, public_url: str | None) -> None:
+    def __init__(self, database: Database, clock: Clock, public_url: str | None, others: Sequence[Watch] = ()) -> None:
+        """The projects of other databases count for what is over all projects."""
         self._database = database
+        self._others = others
         self._clock = clock
         self._public_url = public_url
         self._budget_watch = BudgetWatch()
@@ -55,8 +111,9 @@ class AlertEvaluator:
             if not await evaluation_queries.try_lock(connection):
                 return 0
             # Begun once the lock is held, so it has what others decided. Sums that are merged meanwhile would count twice.
-            async with self._database.snapshot() as reading:
-                due = await self._due(reading, now)
+            async with self._database.snapshot() as reading, AsyncExitStack() as stack:
+                others = [one for watch in self._others for one in await _opened(stack, watch)]
+                due = await self._due(Reading(reading, others, len(others) == len(self._others)), now)
             decided = [
                 await evaluation_queries.insert_alert(connection, project_id, uuid7(), message, now)
                 for project_id, message in due
@@ -67,19 +124,23 @@ class AlertEvaluator:
             log.info("alerts_decided", alerts=sum(decided))
         return sum(decided)
 
-    async def _due(self, connection: Connection, now: datetime) -> list[tuple[str, Message]]:
-        found = await self._budgets(connection, now) + await self._rules(connection, now)
-        return found + await self._anomalies(connection, now) + await self._reports(connection, now)
+    async def _due(self, reading: Reading, now: datetime) -> list[tuple[str, Message]]:
+        found = await self._budgets(reading, now) + await self._rules(reading.connection, now)
+        return found + await self._anomalies(reading, now) + await self._reports(reading, now)
 
-    async def _budgets(self, connection: Connection, now: datetime) -> list[tuple[str, Message]]:
-        """Alert on the highest of several shares that were reached at once."""
+    async def _budgets(self, reading: Reading, now: datetime) -> list[tuple[str, Message]]:
+        """Alert on the highest of several shares that were reached at once.
+
+        While a database is away, less is spent of a budget over all projects than truly is: what is reached is reached.
+        """
+        connection, others = reading.connection, reading.others
         alerts = await evaluation_queries.select_budget_alerts(connection, Month.of(now).start)
         uses = [
             (use, percent)
-            for use in await queries.select_uses(connection, now)
+            for use in await queries.select_uses(connection, now, others=others)
             if (percent := use.reached_percent()) is not None
         ]
-        reached = await self._budget_watch.read_reached(connection, now, alerts)
+        reached = await self._budget_watch.read_reached(connection, now, alerts, others)
         ids = [use.project_id for use, _ in uses] + [one.state.terms.project_id for one in reached]
         links = await self._links(connection, ids)
         messages = [(use.project_id, budget_message(links[use.project_id], use, percent)) for use, percent in uses]
@@ -89,28 +150,32 @@ class AlertEvaluator:
             if max(alerts.get((project_id, message.subject), {}), default=0) < message.level
         ] + [(one.state.terms.project_id, reached_message(links[one.state.terms.project_id], one)) for one in reached]
 
-    async def _anomalies(self, connection: Connection, now: datetime) -> list[tuple[str, Message]]:
+    async def _anomalies(self, reading: Reading, now: datetime) -> list[tuple[str, Message]]:
         """Judge the hour that has ended last and the current one, which may cost too much already."""
         this = now.replace(minute=0, second=0, microsecond=0)
         hours = (this - HOUR, this)
         wanted = {*hours, *(past for hour in hours for past in compared_hours(hour))}
-        projects = await evaluation_queries.select_hourly_costs(connection, wanted, now - QUIET)
+        targeted = await evaluation_queries.select_targeted(reading.connection, now - QUIET)
+        projects = await reading.sums(
+            targeted, lambda one, ids: evaluation_queries.select_hourly_costs(one, ids, wanted)
+        )
         found = [(one.project_id, unusual) for one in projects if (unusual := _first_unusual(one, hours))]
-        links = await self._links(connection, [project_id for project_id, _ in found])
-        messages = []
-        for project_id, unusual in found:
-            models = await evaluation_queries.select_models(connection, project_id, unusual.hour)
-            messages.append((project_id, anomaly_message(links[project_id], unusual, models, now)))
-        return messages
+        links = await self._links(reading.connection, [project_id for project_id, _ in found])
+        return [
+            (id_, anomaly_message(links[id_], unusual, await reading.costliest(id_, unusual.hour), now))
+            for id_, unusual in found
+        ]
 
     async def _rules(self, connection: Connection, now: datetime) -> list[tuple[str, Message]]:
         breaches = await self._rule_watch.read_breaches(connection, now, QUIET)
         links = await self._links(connection, [one.rule.project_id for one in breaches])
         return [(one.rule.project_id, rule_message(links[one.rule.project_id], one, now)) for one in breaches]
 
-    async def _reports(self, connection: Connection, now: datetime) -> list[tuple[str, Message]]:
-        spends = await evaluation_queries.select_weekly_spend(connection, Week.reported_at(now))
-        links = await self._links(connection, [one.project_id for one in spends])
+    async def _reports(self, reading: Reading, now: datetime) -> list[tuple[str, Message]]:
+        week = Week.reported_at(now)
+        due = await evaluation_queries.select_due_reports(reading.connection, week)
+        spends = await reading.sums(due, lambda one, ids: evaluation_queries.select_weekly_spend(one, ids, week))
+        links = await self._links(reading.connection, [one.project_id for one in spends])
         return [(one.project_id, report_message(links[one.project_id], one, now)) for one in spends]
 
     async def _links(self, connection: Connection, project_ids: Sequence[str]) -> dict[str, ProjectLink]:
@@ -122,6 +187,14 @@ async def expire_alerts(database: Database, now: datetime) -> int:
     """Delete some of the alerts that are older than `KEPT`, and return how many. Raises `StoreUnavailable`."""
     async with database.connection() as connection:
         return await delivery_queries.delete_old(connection, now - KEPT, EXPIRED_AT_ONCE)
+
+
+async def _opened(stack: AsyncExitStack, watch: Watch) -> Sequence[Connection]:
+    """Open a snapshot of another database; none if it is away."""
+    try:
+        return [await stack.enter_async_context(watch.snapshot())]
+    except StoreUnavailable:
+        return []
 
 
 def project_link(project_id: str, name: str, public_url: str | None) -> ProjectLink:

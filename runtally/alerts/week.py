@@ -1,7 +1,7 @@
 """The week of a weekly report, and the changes in it. Pure."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Self
@@ -52,6 +52,15 @@ class ModelSpend:
     runs: int
     unpriced: int
 
+    def __add__(self, other: "ModelSpend") -> "ModelSpend":
+        return replace(
+            self,
+            cost_usd=self.cost_usd + other.cost_usd,
+            previous_usd=self.previous_usd + other.previous_usd,
+            runs=self.runs + other.runs,
+            unpriced=self.unpriced + other.unpriced,
+        )
+
     @property
     def change_usd(self) -> Decimal:
         return self.cost_usd - self.previous_usd
@@ -64,6 +73,13 @@ class WeeklySpend:
     project_id: str
     week: Week
     models: tuple[ModelSpend, ...]
+
+    def __add__(self, other: "WeeklySpend") -> "WeeklySpend":
+        added: dict[tuple[str, str], ModelSpend] = {}
+        for one in (*self.models, *other.models):
+            key = one.provider, one.model
+            added[key] = added[key] + one if key in added else one
+        return replace(self, models=tuple(added[key] for key in sorted(added)))
 
     @property
     def cost_usd(self) -> Decimal:

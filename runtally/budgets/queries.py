@@ -6,16 +6,24 @@ from decimal import Decimal
 
 from runtally.budgets.month import DAY, Month
 from runtally.budgets.use import Recent, Use, pace_since
+from runtally.db.combined import gathered
 from runtally.db.database import Connection
-from runtally.models.rollup import GRAINS, TOTAL_GRAINS
+from runtally.models.rollup import ALL_PROJECTS_KEY, GRAINS, TOTAL_GRAINS
 from runtally.usage.sums.tables import TOTALS
 
 # The pace begins with a bucket of this length, which is kept for ever; months begin with one of a day.
 _GRAIN = GRAINS[-1].minutes
 _DAYS = next(grain.minutes for grain in TOTAL_GRAINS if grain.length == DAY)
 
+_BUDGETS = """SELECT project_id, amount_usd, alert_percents
+                 FROM budgets
+                WHERE dimension = ''
+                  AND period = 'month'
+                  AND ($1::text[] IS NULL OR project_id = ANY ($1))"""
+# Of a database without the budget: what its projects have spent.
+_OF_ALL = "SELECT unnest($1::text[]) AS project_id, 0::numeric AS amount_usd, '{}'::smallint[] AS alert_percents"
 # Parameters: projects, or NULL for all; start and end of the month; since when the pace is taken, and until when.
-SELECT_USES = f"""
+_USES = f"""
   SELECT budgets.project_id,
          budgets.amount_usd,
          budgets.alert_percents,
@@ -23,7 +31,7 @@ SELECT_USES = f"""
          spent.spent_usd,
          recent.recent_usd,
          spent.unpriced
-    FROM budgets
+    FROM ({{budgets}}) AS budgets
          LEFT JOIN LATERAL (SELECT bucket
                               FROM rollup_totals
                              WHERE project_id = budgets.project_id
@@ -45,11 +53,10 @@ SELECT_USES = f"""
                  AND grain = {_GRAIN}
                  AND bucket >= $4
                  AND bucket < $5) AS recent
-   WHERE budgets.dimension = ''
-     AND budgets.period = 'month'
-     AND ($1::text[] IS NULL OR budgets.project_id = ANY ($1))
 ORDER BY budgets.project_id
 """
+SELECT_USES = _USES.format(budgets=_BUDGETS)
+SELECT_SPENDING = _USES.format(budgets=_OF_ALL)
 
 SELECT_BUDGETED = """
 SELECT project_id
@@ -78,11 +85,28 @@ async def select_budgeted(connection: Connection, project_id: str | None) -> fro
 
 
 async def select_uses(
-    connection: Connection, now: datetime, project_ids: Sequence[str] | None = None
+    connection: Connection,
+    now: datetime,
+    project_ids: Sequence[str] | None = None,
+    others: Sequence[Connection] = (),
 ) -> tuple[Use, ...]:
-    """Read budgets and how much of each is used, of all projects or of these."""
+    """Read budgets and how much of each is used, of all projects or of these.
+
+    The projects of other databases count for the budget over all projects.
+    """
+    uses = await _select(connection, SELECT_USES, now, project_ids)
+    if not others or all(use.project_id != ALL_PROJECTS_KEY for use in uses):
+        return uses
+    found = await gathered(_select(one, SELECT_SPENDING, now, [ALL_PROJECTS_KEY]) for one in others)
+    more = [use for of_one in found for use in of_one]
+    return tuple(sum(more, use) if use.project_id == ALL_PROJECTS_KEY else use for use in uses)
+
+
+async def _select(
+    connection: Connection, sql: str, now: datetime, project_ids: Sequence[str] | None
+) -> tuple[Use, ...]:
     month, since = Month.of(now), pace_since(now)
-    rows = await connection.fetch(SELECT_USES, project_ids, month.start, month.end, since, now)
+    rows = await connection.fetch(sql, project_ids, month.start, month.end, since, now)
     return tuple(
         Use(
             project_id=row["project_id"],

@@ -1,5 +1,6 @@
 """Read a project's budget for a page."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from runtally.budgets.queries import select_days, select_uses
@@ -7,9 +8,11 @@ from runtally.budgets.use import BurnDown, Use
 from runtally.db.database import Connection
 
 
-async def get_use(connection: Connection, project_id: str, now: datetime) -> Use | None:
-    """Return the use of the project's budget; None if it has none."""
-    return next(iter(await select_uses(connection, now, [project_id])), None)
+async def get_use(
+    connection: Connection, project_id: str, now: datetime, others: Sequence[Connection] = ()
+) -> Use | None:
+    """Return the use of the project's budget; None if it has none. For a blank id the projects of other databases count, too."""
+    return next(iter(await select_uses(connection, now, [project_id], others)), None)
 
 
 async def get_burn_down(connection: Connection, project_id: str, now: datetime) -> BurnDown | None:

@@ -11,8 +11,9 @@ from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked, Forbidden, InvalidFilter
 from runtally.models.budget import BudgetPeriod
 from runtally.usage.dimensions import OTHER
-from runtally.usage.groups.groups import read_groups
+from runtally.usage.groups.groups import GroupSource, read_groups_of
 from runtally.usage.groups.queries import select_tracked
+from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.plan import GroupQuestion
 from runtally.usage.question import LatencyDetail
 from runtally.usage.timeline import Timeline
@@ -71,22 +72,33 @@ class BudgetState:
         return found
 
 
-async def read_states(connection: Connection, project_id: str, now: datetime) -> tuple[BudgetState, ...]:
+async def read_states(
+    connection: Connection, project_id: str, now: datetime, others: Sequence[Connection] = ()
+) -> tuple[BudgetState, ...]:
     """Read the daily and per-value budgets of a project, or, for a blank id, those over all projects."""
-    return tuple([await read_state(connection, terms, now) for terms in await select_terms(connection, project_id)])
+    terms = await select_terms(connection, project_id)
+    return tuple([await read_state(connection, one, now, others) for one in terms])
 
 
-async def read_state(connection: Connection, terms: BudgetTerms, now: datetime) -> BudgetState:
-    """Read what is spent of a budget, from sums that are kept: single runs are read only where a day has too many values."""
+async def read_state(
+    connection: Connection, terms: BudgetTerms, now: datetime, others: Sequence[Connection] = ()
+) -> BudgetState:
+    """Read what is spent of a budget, from sums that are kept: single runs are read only where a day has too many values.
+
+    The projects of other databases count for a budget over all projects.
+    """
+    connections = (connection,) if terms.project_id else (connection, *others)
     key = terms.key
     if not terms.of_all_runs and key is None:
         return BudgetState(terms, now, (), f"There is no dimension {terms.dimension}.")
     if key is not None and key.tracked_as is not None:
-        state = await select_tracked(connection, terms.project_id or None, key.tracked_as)
-        if not state.is_tracked:
+        tracked = [await select_tracked(one, terms.project_id or None, key.tracked_as) for one in connections]
+        if not all(one.is_tracked for one in tracked):
             return BudgetState(terms, now, (), _NOT_TRACKED.format(terms.label))
     try:
-        groups = await read_groups(connection, _question(terms, now))
+        groups = await read_groups_of(
+            [GroupSource(GroupRowReader.over(one)) for one in connections], _question(terms, now)
+        )
     except (DimensionNotTracked, Forbidden, InvalidFilter) as error:
         return BudgetState(terms, now, (), error.message)
     spendings: Sequence[Spending] = [

@@ -1,15 +1,16 @@
 """SQL of daily and per-value budgets: their terms, and the spending of whole projects."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 
 from runtally.budgets.month import DAY, Month
 from runtally.budgets.terms import BudgetTerms
 from runtally.clock import start_of_day
+from runtally.db.combined import gathered
 from runtally.db.database import Connection
 from runtally.models.budget import BudgetPeriod
-from runtally.models.rollup import TOTAL_GRAINS
+from runtally.models.rollup import ALL_PROJECTS_KEY, TOTAL_GRAINS
 from runtally.usage.sums.tables import TOTALS
 
 _DAYS = next(grain.minutes for grain in TOTAL_GRAINS if grain.length == DAY)
@@ -53,9 +54,24 @@ async def select_terms(connection: Connection, project_id: str | None = None) ->
 
 
 async def select_spent(
+    connection: Connection, project_ids: Collection[str], now: datetime, others: Sequence[Connection] = ()
+) -> dict[tuple[str, BudgetPeriod], Decimal]:
+    """Read what whole projects have spent in the month and the day of `now`, from a row a day.
+
+    The projects of other databases count for the budgets over all projects.
+    """
+    found = [await _spent(connection, project_ids, now)]
+    if ALL_PROJECTS_KEY in project_ids:
+        found += await gathered(_spent(one, [ALL_PROJECTS_KEY], now) for one in others)
+    spent: dict[tuple[str, BudgetPeriod], Decimal] = {}
+    for key, usd in (item for one in found for item in one.items()):
+        spent[key] = spent.get(key, Decimal(0)) + usd
+    return spent
+
+
+async def _spent(
     connection: Connection, project_ids: Iterable[str], now: datetime
 ) -> dict[tuple[str, BudgetPeriod], Decimal]:
-    """Read what whole projects have spent in the month and the day of `now`, from a row a day."""
     month, today = Month.of(now), start_of_day(now)
     rows = await connection.fetch(SELECT_SPENT, sorted(set(project_ids)), month.start, month.end, today, today + DAY)
     of_months = {(row["project_id"], BudgetPeriod.MONTH): row["of_month"] for row in rows}

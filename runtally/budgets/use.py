@@ -5,7 +5,7 @@ that each weekday counts once. A younger project has its pace since its first ru
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -46,6 +46,14 @@ class Use:
     recent: Recent | None
     """None before the first run."""
     unpriced: int
+
+    def __add__(self, more: "Use") -> "Use":
+        """Return the use of this budget by the runs of both."""
+        known = [one for one in (self.recent, more.recent) if one is not None]
+        recent = Recent(min(one.since for one in known), sum((one.usd for one in known), Decimal(0))) if known else None
+        return replace(
+            self, spent_usd=self.spent_usd + more.spent_usd, recent=recent, unpriced=self.unpriced + more.unpriced
+        )
 
     @property
     def month(self) -> Month:

@@ -4,7 +4,7 @@ Control has what is there once: people, keys and prices. In a small installation
 connections.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Self
@@ -18,6 +18,7 @@ from runtally.archive.groups import ArchivedGroupReader
 from runtally.archive.reading import ArchivedRuns
 from runtally.clock import Clock
 from runtally.db.database import Database, reporting_database
+from runtally.db.probe import Watch
 from runtally.db.replica import Reader
 from runtally.directory.directory import Membership
 from runtally.experiments.shared import SharedVerdicts
@@ -76,6 +77,10 @@ class Connections:
     """The database for jobs."""
     downloading: Database
 
+    @property
+    def every(self) -> Sequence[Database]:
+        return (self.database, self.intake, self.working, self.downloading)
+
     @classmethod
     @asynccontextmanager
     async def opened(cls, url: str, membership: Membership | None = None) -> AsyncIterator[Self]:
@@ -126,10 +131,19 @@ class Cell:
 
     @classmethod
     @asynccontextmanager
-    async def opened(
-        cls, settings: Settings, connections: Connections, prices: LivePrices, channels: Channels, clock: Clock
+    async def opened(  # noqa: PLR0913, PLR0917  # What every cell needs.
+        cls,
+        settings: Settings,
+        connections: Connections,
+        prices: LivePrices,
+        channels: Channels,
+        clock: Clock,
+        further: Sequence[Watch] = (),
     ) -> AsyncIterator[Self]:
-        """Open what a process keeps for a cell, and do its jobs while the block runs. One that is unavailable is no error."""
+        """Open what a process keeps for a cell, and do its jobs while the block runs. One that is unavailable is no error.
+
+        The projects of further cells count for its alerts over all projects.
+        """
         database, intake, working = connections.database, connections.intake, connections.working
         async with (
             Reader.opened(database, settings.read_database_url, connections.downloading) as reading,
@@ -158,7 +172,7 @@ class Cell:
                 names_job(names),
                 otlp_clients_job(clients, working),
                 retention_job(Dropper(working, settings.retention_days, clock, archive)),
-                evaluate_alerts_job(AlertEvaluator(working, clock, settings.public_url)),
+                evaluate_alerts_job(AlertEvaluator(working, clock, settings.public_url, further)),
                 send_alerts_job(AlertSender(working, channels, clock)),
                 expire_alerts_job(working, clock),
                 *([replica_job(reading)] if reading.has_replica else []),

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NoReturn, Self, TypeVar
 
 from runtally.alerts.registry import Channels
@@ -10,7 +11,7 @@ from runtally.cells.cell import Cell, Connections
 from runtally.cells.request import AskedCells, asked, use
 from runtally.clock import Clock
 from runtally.db.combined import CombinedReads, gathered
-from runtally.db.database import Database
+from runtally.db.database import Connection, Database
 from runtally.db.probe import Watch
 from runtally.directory.directory import Directory, Membership
 from runtally.errors import CellRequired, StoreUnavailable, UnknownCell
@@ -54,9 +55,15 @@ class CellSnapshots(Snapshots):
 class Cells:
     """The cells of an installation, by name: one, or several and a directory of their projects."""
 
-    def __init__(self, cells: Mapping[str, Cell], directory: Directory | None, settings: Settings) -> None:
+    def __init__(
+        self,
+        cells: Mapping[str, Cell],
+        directory: Directory | None,
+        settings: Settings,
+        watches: Mapping[str, Watch] = MappingProxyType({}),
+    ) -> None:
         self._cells = cells
-        self.watches = {name: Watch(cell.intake) for name, cell in cells.items()}
+        self._watches = watches
         self.main = cells[MAIN]
         """The one in the database of control."""
         self.directory = directory
@@ -154,12 +161,23 @@ class Cells:
         found = await self.ask_each(None, of_cell)
         return tuple(sorted((one for of_one in found for one in of_one), key=lambda one: (one.name, one.id)))
 
+    @asynccontextmanager
+    async def intake_of(self, name: str) -> AsyncIterator[Connection]:
+        """Open a connection to the cell of this name, unless it is known to be away. Raises `StoreUnavailable`."""
+        async with AsyncExitStack() as stack:
+            if name in self._watches:
+                async with self._watches[name].opening():
+                    connection = await stack.enter_async_context(self.named(name).intake.connection())
+            else:
+                connection = await stack.enter_async_context(self.named(name).intake.connection())
+            yield connection
+
     async def _answer_of(self, cell: Cell, asking: Coroutine[Any, Any, A], *, is_only: bool = False) -> Sequence[A]:
         """Return the answer of a cell; nothing, which the request notes, if it is one of several and away."""
         if is_only:
             return (await asking,)
         try:
-            async with self.watches[cell.name].opening():
+            async with self._watches[cell.name].opening():
                 return (await asking,)
         except StoreUnavailable:
             asked().missing.add(cell.name)
@@ -205,24 +223,29 @@ class Cells:
     ) -> AsyncIterator[Self]:
         """Open the cells of the settings, and do their jobs while the block runs. One that is unavailable is no error."""
         async with AsyncExitStack() as opened:
-            cells = {MAIN: await opened.enter_async_context(Cell.opened(settings, main, prices, channels, clock))}
-            if not settings.cell_urls:
-                yield cls(cells, None, settings)
-                return
             directory = Directory(control.working, settings.cell_urls, clock)
+            of_cells = {MAIN: main}
+            for name, url in settings.cell_urls.items():
+                membership = Membership(name, directory)
+                of_cells[name] = await opened.enter_async_context(Connections.opened(url, membership))
+            watches = {name: Watch(one.intake, one.working, one.every) for name, one in of_cells.items()}
+            further = [watch for name, watch in watches.items() if name != MAIN]
+            if not further:
+                cell = await opened.enter_async_context(Cell.opened(settings, main, prices, channels, clock))
+                yield cls({MAIN: cell}, None, settings)
+                return
             with suppress(Exception):
                 await directory.refresh()
-            for name, url in settings.cell_urls.items():
-                connections = await opened.enter_async_context(Connections.opened(url, Membership(name, directory)))
-                cell = Cell.opened(settings_of(name, settings), connections, prices, channels, clock)
-                cells[name] = await opened.enter_async_context(cell)
-            found = cls(cells, directory, settings)
-            for watch in found.watches.values():
+            cells = dict[str, Cell]()
+            for name, connections in of_cells.items():
+                # Budgets and alerts over all projects are in main.
+                own, others = (settings, further) if name == MAIN else (settings_of(name, settings), ())
+                opening = Cell.opened(own, connections, prices, channels, clock, others)
+                cells[name] = await opened.enter_async_context(opening)
+            for watch in watches.values():
                 opened.callback(watch.close)
-            await opened.enter_async_context(
-                running([directory_job(directory), *map(watch_job, found.watches.values())])
-            )
-            yield found
+            await opened.enter_async_context(running([directory_job(directory), *map(watch_job, watches.values())]))
+            yield cls(cells, directory, settings, watches)
 
 
 def _none_answers() -> NoReturn:

@@ -199,10 +199,10 @@ class CombinedReads(Reads):
 
 async def gathered(readings: Iterable[Coroutine[Any, Any, A]]) -> list[A]:
     """Run readings at the same time, and return what each returned. When one fails, the others are cancelled and have ended."""
-    first, *others = readings
-    if not others:
-        return [await first]
-    tasks = [asyncio.create_task(one) for one in (first, *others)]
+    every = [*readings]
+    if len(every) == 1:
+        return [await every[0]]
+    tasks = [asyncio.create_task(one) for one in every]
     try:
         return await asyncio.gather(*tasks)
     except BaseException:

@@ -8,6 +8,8 @@ from sqlmodel import SQLModel
 
 from runtally.models.base import Timestamp, column
 
+RUNS = "runs"
+
 
 class OtlpClient(SQLModel, table=True):
     """Counts of what one service sent to one project by one kind of exporter: enough to explain missing runs."""
@@ -54,7 +56,7 @@ class Client(msgspec.Struct):
     def outcomes(self) -> tuple[tuple[int, str], ...]:
         """The numbers of records by outcome, in words."""
         known = (
-            (self.runs, "runs"),
+            (self.runs, RUNS),
             (self.twins, "told by another record too"),
             (self.no_calls, "no calls of models"),
             (self.told_elsewhere, "of an agent that is read from another signal"),

@@ -67,8 +67,9 @@ class DayMemo:
         if version is None:
             return
         self._forget(question)
-        size = size_of(value) + size_of(version)
-        if size * LARGEST_SHARE > self._max_bytes:
+        most = self._max_bytes // LARGEST_SHARE
+        size = size_of(value, most) + size_of(version)
+        if size > most:
             return
         self._entries[question] = _Entry(version, now, value, size)
         self._bytes += size
@@ -86,11 +87,11 @@ class DayMemo:
             self._bytes -= entry.size
 
 
-def size_of(value: object) -> int:
-    """Estimate the memory of a value with everything in it; what it shares counts once."""
+def size_of(value: object, most: int = sys.maxsize) -> int:
+    """Estimate the memory of a value with everything in it, as far as it is not above `most`; what it shares counts once."""
     seen: set[int] = set()
     size, rest = 0, [value]
-    while rest:
+    while rest and size <= most:
         one = rest.pop()
         if id(one) in seen:
             continue

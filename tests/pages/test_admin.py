@@ -251,9 +251,9 @@ async def test_what_came_by_opentelemetry_is_listed_by_client_for_admins_and_for
     for url in ("/admin/clients", f"/projects/{project_id}/send"):
         html = await html_of(admin, url)
         text = text_of(html)
-        assert "3 requests of traces by OTel-OTLP-Exporter-Python" in text
-        assert "Runs: 3, no calls of models: 42." in text
-        assert "No calls of models: 9." in text
+        assert "search traces by OTel-OTLP-Exporter-Python" in text
+        assert "3 45 3 No calls of models: 42 just now" in re.sub(r"\d+ s ago", "just now", text)
+        assert "logs by OTel-OTLP-Exporter-JavaScript No calls of models: 9 No model calls found." in text
         assert "&lt;b&gt;web" in html
     assert project_id in text_of(await html_of(admin, "/admin/clients"))
     elsewhere = await html_of(admin, f"/projects/{project_id}-other/send")

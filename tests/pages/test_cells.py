@@ -15,6 +15,8 @@ import pytest
 from quart import Quart, Response
 from quart.testing.app import LifespanError
 
+from runtally.alerts.budget_message import percent_of
+from runtally.budgets.read import get_use
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.db.schema import CELL, REPORTING
@@ -407,7 +409,7 @@ async def test_a_dead_cell_refuses_its_own_projects_and_is_named(cells: Cells) -
     ]
     assert [answer.status_code for answer in (*of_eu, *files)] == [503, 503, 503, 503, 503]
     named = [MISSING in text_of(await answer.get_data(as_text=True)) for answer in (*pages, part)]
-    assert named == [*(one != "/admin/budgets" for one in OVER_ALL), True]
+    assert all(named)
     assert [answer.status_code for answer in pages] == [200 for _ in OVER_ALL]
     assert MISSING not in text_of(await other.get_data(as_text=True))
     assert (health.status_code, (await health.get_json())["cells"]) == (200, {"eu": "unavailable"})
@@ -438,3 +440,23 @@ async def test_a_url_that_leads_to_another_cell_opens_nothing(cells: Cells, post
     assert (refused.status_code, page.status_code, written) == (503, 503, 0)
     assert "Cell eu:" in (await refused.get_json())["error"]["message"]
     assert "The database of cell eu is out of reach" in text_of(await page.get_data(as_text=True))
+
+
+async def test_a_budget_over_all_projects_shows_what_those_of_all_cells_spent(cells: Cells) -> None:
+    now = system_clock()
+    for project_id in ("here", "p"):
+        await cells.post(project_id, make_run(costUSD=1_000))
+    await until_merged(cells.main)
+    await until_merged(cells.eu)
+    client = cells.app.test_client()
+    set_ = await client.post("/admin/budgets/month", form={"amount": "10000", "alerts": ""})
+    page = text_of(await html_of(client, "/admin/budgets"))
+
+    async with cells.main.snapshot() as main, cells.eu.snapshot() as eu:
+        use = await get_use(main, "", now, [eu])
+        alone = await get_use(main, "", now)
+    assert set_.status_code == 303
+    assert use is not None
+    assert alone is not None
+    assert use.spent_usd >= alone.spent_usd + 1_000
+    assert f"{percent_of(use.spent_usd, use.amount_usd)} of $10,000" in page

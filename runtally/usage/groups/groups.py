@@ -34,6 +34,11 @@ Found = TypeVar("Found")
 FEW_ROWS = 500
 """Groups in buckets that are read at once rather than those with the highest rank alone."""
 
+MAX_RANKS = 100_000
+"""Groups in a part of the time whose ranks are all read; of more, the database chooses those with the highest."""
+_SPARE_RANKS = 1_000
+"""Groups that are read in addition, as those that are called as the rest are not named."""
+
 MAX_VALUES_READ = 100_000
 """The values of a dimension whose ranks are all read; they are counted before."""
 
@@ -204,15 +209,31 @@ async def _names(question: GroupQuestion, parts: Sequence[Part]) -> tuple[tuple[
     if not question.by:
         return (), None
     *closed, open_ = parts
-    is_remembered = closed and not open_.is_added and all(part.has_ranks(question) for part in closed)
+    is_remembered = closed and not open_.is_added and all(part.has_ranks(question, MAX_RANKS) for part in closed)
     if not is_remembered:
-        return highest(await _each(parts, lambda part: part.ranks(question)), question.limit), None
-    ranks = [await part.ranks(question) for part in closed]
+        found = await _each(parts, lambda part: part.ranks_up_to(question, MAX_RANKS))
+        return await _highest(question, parts, found), None
+    ranks = [one for part in closed if (one := await part.ranks_up_to(question, MAX_RANKS)) is not None]
+    if len(ranks) < len(closed):
+        return await _highest(question, parts, [None]), None
     if max(len(one.places) for one in ranks) * open_.buckets > FEW_ROWS:
-        return highest([*ranks, await open_.ranks(question)], question.limit), None
+        return await _highest(question, parts, [*ranks, await open_.ranks_up_to(question, MAX_RANKS)]), None
     # The sums of few take no longer than the ranks, and one statement instead of two.
     rows = await open_.rows(replace(question, named=None))
     return highest([*ranks, ranks_of(question, rows.groups)], question.limit), rows
+
+
+async def _highest(question: GroupQuestion, parts: Sequence[Part], found: Sequence[Ranks | None]) -> tuple[Group, ...]:
+    """Return the groups with the highest rank over all parts, given the ranks of each; None is that of one with too many."""
+    ranks = [one for one in found if one is not None]
+    if len(ranks) < len(found):
+        whole = replace(parts[0], timeline=question.timeline, memo=None)
+        try:
+            ranks = [await whole.highest_ranks(question, question.limit + _SPARE_RANKS)]
+        except DimensionNotTracked:
+            # Of all parts together there are too many runs to read, but not of each.
+            ranks = await _each(parts, lambda part: part.ranks(question))
+    return highest(ranks, question.limit)
 
 
 async def _read(

@@ -23,7 +23,6 @@ from runtally.usage.timeline import DAY, BucketWidth, Timeline
 from runtally.usage.window import TimeSpan, floor
 
 Value = TypeVar("Value")
-_RANKS = "ranks"
 _HOUR, _QUARTER = BucketWidth.HOUR.length, BucketWidth.QUARTER_HOUR.length
 
 
@@ -37,6 +36,8 @@ class GroupLatencies:
 
 _TOO_LARGE = GroupLatencies()
 """In place of the latencies of a part that has too many runs to read."""
+_TOO_MANY = Ranks({}, (), ())
+"""In place of the ranks of a part that has too many groups to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +74,28 @@ class Part:
         async def read() -> Ranks:
             return await self.reader.ranks(asked)
 
-        return await self._remembered(_RANKS, asked, read)
+        return await self._remembered("ranks", asked, read)
 
-    def has_ranks(self, question: GroupQuestion) -> bool:
-        """Return whether the ranks of groups are remembered."""
-        key = _key(_RANKS, self._asked_of_ranks(question))
+    async def ranks_up_to(self, question: GroupQuestion, most: int) -> Ranks | None:
+        """Read the rank of each group; None if there are more groups than `most`, unless no other part can be read with it."""
+        if self.is_added:
+            return await self.ranks(question)
+        asked = self._asked_of_ranks(question)
+
+        async def read() -> Ranks:
+            found = await self.reader.ranks(asked, most + 1)
+            return _TOO_MANY if len(found.places) > most else found
+
+        found = await self._remembered(_up_to(most), asked, read)
+        return None if found is _TOO_MANY else found
+
+    async def highest_ranks(self, question: GroupQuestion, count: int) -> Ranks:
+        """Read the rank of so many groups, those with the highest."""
+        return await self.reader.ranks(self._asked_of_ranks(question), count)
+
+    def has_ranks(self, question: GroupQuestion, most: int) -> bool:
+        """Return whether it is remembered what `ranks_up_to` returns."""
+        key = _key(_up_to(most), self._asked_of_ranks(question))
         return self.memo is not None and self.memo.get(key, self.version, self.timeline.now) is not None
 
     async def rows(self, question: GroupQuestion) -> GroupRows:
@@ -139,6 +157,10 @@ class Part:
 
     def _asked_of_ranks(self, question: GroupQuestion) -> GroupQuestion:
         return replace(question, timeline=self.timeline, latencies=LatencyDetail.NONE).of_ranks()
+
+
+def _up_to(most: int) -> str:
+    return f"ranks up to {most}"
 
 
 def _key(what: str, asked: GroupQuestion) -> Hashable:

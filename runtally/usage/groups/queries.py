@@ -132,15 +132,16 @@ ORDER BY start"""
     return [row[0] for row in await connection.fetch(sql, *found.values)]
 
 
-async def select_ranks(
+async def select_ranks(  # noqa: PLR0913  # The parts of a statement.
     connection: Connection,
     question: GroupQuestion,
     plan: Plan,
     *,
     waiting: WaitingRuns | None,
     archived: ArchivedSlices = (),
+    most: int | None = None,
 ) -> Ranks:
-    """Read the rank of each group, with the measures of `of_ranks`.
+    """Read the rank of each group, or of so many with the highest, with the measures of `of_ranks`.
 
     There may be many, so all of them are one row, and their measures text, which is read faster than decimals.
     """
@@ -154,6 +155,7 @@ async def select_ranks(
     measure = " + ".join(question.ranked_measures)
     if question.rank_by.endswith("_usd"):
         measure = f"trunc({measure} * 1e{USD_DECIMALS})"
+    limit = "" if most is None else f" LIMIT {found.value(most, 'bigint')}"
     sql = f"""{slices}
   SELECT {", ".join(f"array_agg({name})" for name in names)}, array_agg(measure::text), array_agg(runs)
     FROM (SELECT *, {measure} AS measure
@@ -161,7 +163,7 @@ async def select_ranks(
                     FROM slices
                    WHERE {told_apart}
                 GROUP BY {", ".join(names)}) AS summed
-        ORDER BY measure DESC, runs DESC{"".join(f', {name} COLLATE "C"' for name in names)}) AS ranked"""
+        ORDER BY measure DESC, runs DESC{"".join(f', {name} COLLATE "C"' for name in names)}{limit}) AS ranked"""
     [row] = await connection.fetch(sql, *found.values)
     *written, measures, runs = row
     if measures is None:
@@ -264,21 +266,40 @@ def _slices_sql(  # noqa: PLR0913  # The parts of a statement.
     if not slices:
         return None
     listed = "\n   UNION ALL\n  ".join(slices)
-    if question.named is not None and len(question.by) == 1:
-        listed = _of_named(found, question, listed)
+    if question.named is not None and (dimension := _merged_dimension(question)) is not None:
+        listed = _of_named(found, question, dimension, listed)
     return f"""{ctes}slices AS {"MATERIALIZED " if is_read_twice else ""}(
   {listed}
 )"""
 
 
-def _of_named(found: Conditions, question: GroupQuestion, slices: str) -> str:
-    """SQL of slices of one dimension added up as all others unless they are named, so that what is kept is not each of thousands."""
-    [name] = names_of(question.by)
-    names = found.value([write_value(value) for (value,) in question.named or ()], "text[]")
+def _merged_dimension(question: GroupQuestion) -> Dimension | None:
+    """Return the dimension whose values are added up unless they are named: the one that may have thousands."""
+    if len(question.by) == 1:
+        return question.by[0]
+    return question.key if question.key in question.by else None
+
+
+def _of_named(found: Conditions, question: GroupQuestion, dimension: Dimension, slices: str) -> str:
+    """SQL of slices in which groups that are not named have no value of a dimension, so that what is kept is not each of thousands."""
+    names, named = names_of(question.by), _named_sql(found, question)
+    merged = names[question.by.index(dimension)]
+    value = f"coalesce(named.{merged}, CASE each.{merged} WHEN '{ANY}' THEN '{ANY}' ELSE '{OTHERS}' END)"
+    columns = ", ".join(f"{value if name == merged else f'each.{name}'} AS {name}" for name in names)
+    same = " AND ".join(f"named.{name} = each.{name}" for name in names)
     sums = ", ".join(f"{one.over_sums} AS {one.name}" for one in measures_named(*question.measures))
-    return f"""SELECT number, coalesce(named.value, CASE {name} WHEN '{ANY}' THEN '{ANY}' ELSE '{OTHERS}' END) AS {name}, {sums}
-    FROM ({slices}) AS each LEFT JOIN unnest({names}) AS named (value) ON named.value = {name}
-GROUP BY 1, 2"""
+    places = ", ".join(str(place) for place in range(1, len(names) + 2))
+    return f"""SELECT number, {columns}, {sums}
+    FROM ({slices}) AS each LEFT JOIN {named} ON {same}
+GROUP BY {places}"""
+
+
+def _named_sql(found: Conditions, question: GroupQuestion) -> str:
+    """SQL of the groups that a question names, as rows."""
+    names = names_of(question.by)
+    values = zip(*question.named, strict=True) if question.named else ((),) * len(names)
+    arrays = ", ".join(found.value(list(map(write_value, each)), "text[]") for each in values)
+    return f"unnest({arrays}) AS named ({', '.join(names)})"
 
 
 def _groups_sql(found: Conditions, question: GroupQuestion, plan: Plan) -> str:
@@ -319,13 +340,12 @@ def _told_apart(found: Conditions, question: GroupQuestion, names: Sequence[str]
         columns = "".join(f", CASE WHEN {is_other} THEN '{OTHERS}' ELSE {name} END AS {name}" for name in names)
         slices = f"SELECT number{columns}, {', '.join(question.measures)} FROM slices WHERE {which}"
     else:
-        values = zip(*question.named, strict=True) if question.named else ((),) * len(names)
-        arrays = ", ".join(found.value(list(map(write_value, each)), "text[]") for each in values)
+        named = _named_sql(found, question)
         columns = "".join(f", coalesce(named.{name}, '{OTHERS}') AS {name}" for name in names)
         same = " AND ".join(f"named.{name} = slices.{name}" for name in names)
         qualified = " AND ".join(f"slices.{name} <> '{ANY}'" for name in names)
         slices = f"""SELECT number{columns}, {", ".join(question.measures)}
-            FROM slices LEFT JOIN unnest({arrays}) AS named ({", ".join(names)}) ON {same}
+            FROM slices LEFT JOIN {named} ON {same}
            WHERE {qualified}"""
     return f"""SELECT number, {"".join(f"{name}, " for name in names)}{sums}
     FROM ({slices}) AS slices

@@ -84,8 +84,8 @@ class GroupRowReader:
             self._hours[project_id, span] = await select_hours(self.connection, project_id, *span)
         return self._hours[project_id, span]
 
-    async def ranks(self, question: GroupQuestion) -> Ranks:
-        """Read the rank of each group, and of the group without a value.
+    async def ranks(self, question: GroupQuestion, most: int | None = None) -> Ranks:
+        """Read the rank of each group, or of so many with the highest, and of the group without a value.
 
         Raises `DimensionNotTracked` where too many runs would have to be read.
         """
@@ -93,7 +93,9 @@ class GroupRowReader:
         if keeps_all_but_failed(question):
             return ranks_of(question, (await self._rows(question)).groups)
         plan, waiting, of_old = await self._readable_plan(question)
-        reading = group_queries.select_ranks(self.connection, question, plan, waiting=waiting, archived=of_old)
+        reading = group_queries.select_ranks(
+            self.connection, question, plan, waiting=waiting, archived=of_old, most=most
+        )
         if plan.rest_of is None:
             return await reading
         ranks, valued, whole = await self.reads.together(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
+from unittest.mock import patch
 from uuid import UUID
 
 import pytest
@@ -22,6 +23,7 @@ from runtally.models.run import Status, StoredRun
 from runtally.tracking import keys
 from runtally.usage.dimensions import OTHER, Dimension, dimension_named
 from runtally.usage.filter import ALL_RUNS, Outcome, RunFilter
+from runtally.usage.groups import groups
 from runtally.usage.groups import rows as group_rows
 from runtally.usage.groups.groups import GroupAnswer, read_groups
 from runtally.usage.memo import DayMemo
@@ -204,7 +206,12 @@ async def ask(database: Database, question: GroupQuestion) -> GroupAnswer:
 
 async def check_limited(database: Database, question: GroupQuestion, answer: GroupAnswer) -> None:
     """Two groups are told apart, and all others add up to one, in each bucket as over all of the time."""
-    found = await ask(database, replace(question, limit=2))
+    limited = replace(question, limit=2)
+    found = await ask(database, limited)
+    with patch.object(groups, "MAX_RANKS", 1):
+        async with database.snapshot() as connection:
+            assert await read_groups(connection, limited, MEMO) == found
+            assert await read_groups(connection, limited, MEMO) == found
     names = list(answer.groups)
     ranks = [(one.totals.cost_usd, one.totals.runs) for one in answer.groups.values()]
     assert ranks == sorted(ranks, reverse=True)

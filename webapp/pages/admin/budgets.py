@@ -138,9 +138,11 @@ async def _page() -> OrganisationBudgetsPage:
         form = await month_form(session, ALL_PROJECTS_KEY)
         part = await budgets_part(session, ALL_PROJECTS_KEY, now)
         alerts = await alerts_part(session, ALL_PROJECTS_KEY, services().channels, now)
-    async with services().cells.main.reading.snapshot() as connection:
-        use = await get_use(connection, ALL_PROJECTS_KEY, now)
-        states = await read_states(connection, ALL_PROJECTS_KEY, now)
+    async with services().cells.snapshots(None) as snapshots:
+        # Those of main, which is the first, over the projects of all.
+        main, *others = [one.reads.connection for one in snapshots.every]
+        use = await get_use(main, ALL_PROJECTS_KEY, now, others)
+        states = await read_states(main, ALL_PROJECTS_KEY, now, others)
     return OrganisationBudgetsPage(
         frame("admin_budgets.budgets"),
         budget_line(use) if use else None,

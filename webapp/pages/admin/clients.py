@@ -37,5 +37,5 @@ class ClientsPage(Page):
 async def clients() -> ResponseReturnValue:
     """List OpenTelemetry clients with the results of their requests."""
     async with services().cells.snapshots(None, is_current=True) as snapshots:
-        rows = await client_rows(snapshots, None, SHOWN)
+        rows = await client_rows(snapshots, None, SHOWN, services().clock())
     return await render(ClientsPage(frame("admin_clients.clients"), rows))

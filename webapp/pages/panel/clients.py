@@ -2,13 +2,13 @@
 
 import heapq
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import islice
 
-from runtally.models.otlp import Client
+from runtally.models.otlp import RUNS, Client
 from runtally.otlp.queries import select_clients
 from runtally.usage.snapshots import Snapshots
 from webapp import formats
-from webapp.zone import local
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,28 +17,34 @@ class ClientRow:
 
     service: str
     project_id: str
-    facts: tuple[str, ...]
-    outcomes: tuple[str, ...]
+    sends: str
+    requests: str
+    records: str
+    """Spans or log records, of which model calls are stored as runs."""
+    runs: str
+    others: str
+    """What became of the other records."""
+    last: str
     has_runs: bool
 
 
-async def client_rows(snapshots: Snapshots, project_id: str | None, limit: int) -> tuple[ClientRow, ...]:
+async def client_rows(snapshots: Snapshots, project_id: str | None, limit: int, now: datetime) -> tuple[ClientRow, ...]:
     """Return the clients of a project, or of all, the last to send first."""
     found = await snapshots.of_each(lambda one: select_clients(one, project_id, limit))
     clients = heapq.merge(*found, key=lambda client: client.last_at, reverse=True)
-    return tuple(map(_row, islice(clients, limit)))
+    return tuple(_row(one, now) for one in islice(clients, limit))
 
 
-def _row(client: Client) -> ClientRow:
-    requests = "1 request" if client.requests == 1 else f"{formats.count(client.requests)} requests"
+def _row(client: Client, now: datetime) -> ClientRow:
+    others = (f"{meaning}: {formats.count(number)}" for number, meaning in client.outcomes if meaning != RUNS)
     return ClientRow(
         service=client.service,
         project_id=client.project_id,
-        facts=(
-            f"{requests} of {client.signal} by {client.exporter}",
-            f"first {formats.minute(local(client.first_at))}",
-            f"last {formats.minute(local(client.last_at))}",
-        ),
-        outcomes=tuple(f"{meaning}: {formats.count(number)}" for number, meaning in client.outcomes),
+        sends=f"{client.signal} by {client.exporter}",
+        requests=formats.count(client.requests),
+        records=formats.count(client.records),
+        runs=formats.count(client.runs),
+        others=", ".join(others).capitalize(),
+        last=formats.ago(client.last_at, now),
         has_runs=client.has_runs,
     )

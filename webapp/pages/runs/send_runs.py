@@ -172,7 +172,7 @@ async def _send_page(session: AsyncSession, project_id: str) -> SendPage:
 
 async def _clients(project_id: str) -> tuple[ClientRow, ...]:
     async with services().cells.snapshots(project_id, is_current=True) as snapshots:
-        return await client_rows(snapshots, project_id, SHOWN_CLIENTS)
+        return await client_rows(snapshots, project_id, SHOWN_CLIENTS, services().clock())
 
 
 def _ways(project_id: str, key: str) -> tuple[Way, ...]:

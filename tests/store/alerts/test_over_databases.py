@@ -1,0 +1,110 @@
+"""Budgets and alerts over all projects, where these are in two databases."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from runtally.alerts.evaluator import AlertEvaluator
+from runtally.budgets.read import get_use
+from runtally.db.database import Database
+from runtally.db.probe import Watch
+from runtally.models.rollup import ALL_PROJECTS_KEY
+from tests.relays import SteppedClock
+from tests.serving import TEMPLATE, Postgres, free_port
+from tests.store.alerts import test_report as reports
+from tests.store.alerts.test_budget_alerts import set_budget, spend
+from tests.store.alerts.test_evaluator import add_target, alerts
+from tests.stored import until_merged
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+async def other(postgres: Postgres) -> AsyncIterator[Database]:
+    """The database of further projects."""
+    async with Database(postgres.create("alerts_other", TEMPLATE)) as database:
+        yield database
+    postgres.drop("alerts_other")
+
+
+@pytest.fixture
+async def away() -> AsyncIterator[Database]:
+    """A database that nobody reaches."""
+    async with Database(f"postgresql://nobody@127.0.0.1:{free_port()}/none") as database:
+        yield database
+
+
+def evaluator_of(own: Database, clock: SteppedClock, *others: Database) -> AlertEvaluator:
+    return AlertEvaluator(own, clock, None, [Watch(one, one, [one]) for one in others])
+
+
+async def merged(*databases: Database) -> None:
+    for one in databases:
+        await until_merged(one)
+
+
+async def test_a_budget_counts_the_projects_of_both(own: Database, other: Database, clock: SteppedClock) -> None:
+    await set_budget(own, clock, ALL_PROJECTS_KEY, amount="10", alerts="50,100")
+    await set_budget(own, clock, ALL_PROJECTS_KEY, amount="8", period="day", alerts="100")
+    await set_budget(own, clock, ALL_PROJECTS_KEY, dimension="model", amount="7", alerts="100")
+    await spend(own, clock.now, "4", "here", model="both")
+    await spend(other, clock.now - HOUR, "3.5", "there", model="both")
+    await spend(other, clock.now, "1", "there", model="another")
+    await merged(own, other)
+
+    async with own.snapshot() as first, other.snapshot() as second:
+        use = await get_use(first, ALL_PROJECTS_KEY, clock.now, [second])
+    assert use is not None
+    assert (use.spent_usd, use.recent and use.recent.usd) == (Decimal("8.5"), Decimal("8.5"))
+    assert await evaluator_of(own, clock, other).evaluate() == 3
+    found = await alerts(own)
+    assert {one["project_id"] for one in found} == {ALL_PROJECTS_KEY}
+    assert any("85% of its budget of $10.00" in one["message"] for one in found)
+    assert any("both" in one["message"] for one in found)
+    assert await alerts(other) == []
+
+
+async def test_a_weekly_report_counts_the_projects_of_both_or_waits(
+    own: Database, other: Database, away: Database, clock: SteppedClock
+) -> None:
+    await add_target(own, ALL_PROJECTS_KEY, of_unusual_cost=False, weekly_report=True)
+    await add_target(own, "p", of_unusual_cost=False, weekly_report=True)
+    for database in (own, other):
+        await reports.spend(database, reports.MONDAY - reports.DAY, "large", "1.5")
+        await reports.spend(database, reports.MONDAY - 8 * reports.DAY, "large", "1")
+    await merged(own, other)
+    clock.now = reports.DUE
+
+    # What is about one project is sent in any case.
+    assert await evaluator_of(own, clock, other, away).evaluate() == 1
+    assert await evaluator_of(own, clock, other).evaluate() == 1
+
+    titles = {one["project_id"]: one["title"] for one in await alerts(own)}
+    assert titles["p"] == "p: $1.50 in the week to 22 Nov"
+    assert titles[ALL_PROJECTS_KEY] == "All projects: $3.00 in the week to 22 Nov"
+
+
+async def test_an_unusual_hour_is_one_of_both_together(own: Database, other: Database, clock: SteppedClock) -> None:
+    await add_target(own, ALL_PROJECTS_KEY)
+    hour = clock.now.replace(minute=0)
+    for week in range(1, 5):
+        for around in (-HOUR, timedelta(0), HOUR):
+            for database in (own, other):
+                await spend(database, hour - timedelta(weeks=week) + around, "2", "p")
+    # Usual in each of them, and so in both.
+    await spend(own, clock.now, "2", "p", model="large")
+    await spend(other, clock.now, "2", "q", model="large")
+    await merged(own, other)
+    assert await evaluator_of(own, clock, other).evaluate() == 0
+
+    await spend(own, clock.now, "10", "p", model="large")
+    await spend(other, clock.now, "11", "q", model="large")
+    await merged(own, other)
+    assert await evaluator_of(own, clock, other).evaluate() == 1
+
+    [alert] = await alerts(own)
+    assert "cost $25.00 so far" in alert["message"]
+    assert "$4.00 is usual" in alert["message"]
+    assert "large" in alert["message"]
