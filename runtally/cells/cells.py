@@ -254,5 +254,6 @@ def _none_answers() -> NoReturn:
 
 def settings_of(name: str, settings: Settings) -> Settings:
     """Return the settings of a further cell: it has an archive of its own below that of main, and no replica."""
-    archive_url = f"{settings.archive_url.rstrip('/')}/cells/{name}" if settings.archive_url else None
+    # Directly below, because a folder is made only where the one above it is there.
+    archive_url = f"{settings.archive_url.rstrip('/')}/cell-{name}" if settings.archive_url else None
     return settings.model_copy(update={"archive_url": archive_url, "read_database_url": None})

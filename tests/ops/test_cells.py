@@ -223,6 +223,22 @@ def test_a_cell_is_moved_by_a_backup_to_another_server_with_its_identity(
     assert "cell eu         Postgres" in after.out
 
 
+async def test_each_cell_has_an_archive_of_its_own(installation: Installation, tmp_path: Path) -> None:
+    await installation.run_beside("cells", "add", "eu")
+    archive, urls = tmp_path / "archive", installation.environment["CELL_URLS"]
+    with running_server(installation.url, CELL_URLS=urls, ARCHIVE_URL=str(archive), LOG_LEVEL="ERROR"):
+        markers = sorted(archive.rglob("runtally-archive.json"))
+    assert [one.parent for one in markers] == [archive, archive / "cell-eu"]
+
+    of_main, of_eu = markers
+    of_eu.write_bytes(of_main.read_bytes())
+    refused = await run_beside(
+        "serve", "--port", "0", environment=installation.environment | {"ARCHIVE_URL": str(archive)}
+    )
+    assert refused.code == 1
+    assert "another installation" in refused.err
+
+
 def test_commands_say_which_cells_there_are_and_refuse_what_is_none(
     installation: Installation, postgres: Postgres
 ) -> None:
