@@ -98,7 +98,7 @@ async def get_health() -> ResponseReturnValue:
 
 async def _state_of(name: str) -> Literal["ok", "unavailable", "pending"]:
     try:
-        async with services().cells.named(name).intake.connection() as connection:
+        async with services().cells.intake_of(name) as connection:
             return "ok" if await are_current(connection, CELL) else "pending"
     except StoreUnavailable:
         return "unavailable"

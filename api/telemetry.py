@@ -71,7 +71,7 @@ class _State:
 async def _state_of(name: str) -> _State | None:
     """Return how things stand in a cell; None while it is away."""
     try:
-        async with services().cells.named(name).intake.connection() as connection:
+        async with services().cells.intake_of(name) as connection:
             return _State(await get_relay_status(connection), await select_contents(connection))
     except StoreUnavailable:
         return None

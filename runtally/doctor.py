@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -13,7 +14,7 @@ from pydantic import SecretStr
 from runtally.archive.archive import Archive, refuse_to_drop
 from runtally.archive.queries import select_contents
 from runtally.clock import Clock
-from runtally.db.database import Connection, Database
+from runtally.db.database import Connection
 from runtally.db.queries import select_server
 from runtally.db.schema import CELL, REPORTING, are_current, is_current, newest, version_of
 from runtally.errors import ArchiveError, ArchiveUnavailable, AwaitedCell, StoreUnavailable, WrongCell
@@ -105,11 +106,11 @@ async def examine_archive(archive: Archive | None, connection: Connection) -> Fi
     )
 
 
-async def examine_cell(name: str, cell: Database) -> Finding:
-    """A further cell: whether its database answers, is the right one, and is migrated."""
+async def examine_cell(name: str, cell: AbstractAsyncContextManager[Connection]) -> Finding:
+    """A further cell, over a connection that is opened: whether its database answers, is the right one, and is migrated."""
     check = f"cell {name}"
     try:
-        async with cell.connection() as connection:
+        async with cell as connection:
             if not await are_current(connection, CELL):
                 return Finding(check, State.FAIL, "tables are not those of this version; run `runtally migrate`")
             server = await select_server(connection)

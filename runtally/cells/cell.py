@@ -77,6 +77,10 @@ class Connections:
     """The database for jobs."""
     downloading: Database
 
+    @property
+    def every(self) -> Sequence[Database]:
+        return (self.database, self.intake, self.working, self.downloading)
+
     @classmethod
     @asynccontextmanager
     async def opened(cls, url: str, membership: Membership | None = None) -> AsyncIterator[Self]:

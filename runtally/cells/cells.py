@@ -11,7 +11,7 @@ from runtally.cells.cell import Cell, Connections
 from runtally.cells.request import AskedCells, asked, use
 from runtally.clock import Clock
 from runtally.db.combined import CombinedReads, gathered
-from runtally.db.database import Database
+from runtally.db.database import Connection, Database
 from runtally.db.probe import Watch
 from runtally.directory.directory import Directory, Membership
 from runtally.errors import CellRequired, StoreUnavailable, UnknownCell
@@ -161,6 +161,17 @@ class Cells:
         found = await self.ask_each(None, of_cell)
         return tuple(sorted((one for of_one in found for one in of_one), key=lambda one: (one.name, one.id)))
 
+    @asynccontextmanager
+    async def intake_of(self, name: str) -> AsyncIterator[Connection]:
+        """Open a connection to the cell of this name, unless it is known to be away. Raises `StoreUnavailable`."""
+        async with AsyncExitStack() as stack:
+            if name in self._watches:
+                async with self._watches[name].opening():
+                    connection = await stack.enter_async_context(self.named(name).intake.connection())
+            else:
+                connection = await stack.enter_async_context(self.named(name).intake.connection())
+            yield connection
+
     async def _answer_of(self, cell: Cell, asking: Coroutine[Any, Any, A], *, is_only: bool = False) -> Sequence[A]:
         """Return the answer of a cell; nothing, which the request notes, if it is one of several and away."""
         if is_only:
@@ -217,7 +228,7 @@ class Cells:
             for name, url in settings.cell_urls.items():
                 membership = Membership(name, directory)
                 of_cells[name] = await opened.enter_async_context(Connections.opened(url, membership))
-            watches = {name: Watch(one.intake, one.working) for name, one in of_cells.items()}
+            watches = {name: Watch(one.intake, one.working, one.every) for name, one in of_cells.items()}
             further = [watch for name, watch in watches.items() if name != MAIN]
             if not further:
                 cell = await opened.enter_async_context(Cell.opened(settings, main, prices, channels, clock))

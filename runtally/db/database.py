@@ -311,6 +311,10 @@ class Database:
         ) as database:
             yield database
 
+    def hang_up(self) -> None:
+        """End all waits for an answer, because the server is known to hang: each raises `StoreUnavailable`."""
+        self._hang_detector.hang_up()
+
     async def _probe(self) -> int:
         connection = await self._connect()
         connection.terminate()

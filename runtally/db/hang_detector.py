@@ -35,6 +35,10 @@ class HangDetector:
             timer.cancel()
             del self._under_way[key]
 
+    def hang_up(self) -> None:
+        """End all waits, because the server is known to hang."""
+        self._end_waits(None)
+
     def close(self) -> None:
         if self._checking is not None:
             self._checking.cancel()
@@ -51,6 +55,10 @@ class HangDetector:
             log.warning("database_hangs")
         except Exception:  # noqa: BLE001  # A refusal is an answer, so the server does not hang.
             return
+        self._end_waits(answering)
+
+    def _end_waits(self, answering: int | None) -> None:
+        """End all waits for other servers than this one."""
         for server, hang_up in list(self._under_way.values()):
             if server != answering:
                 # The driver raises for a connection that is already dead; the next ones must be ended all the same.

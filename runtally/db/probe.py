@@ -1,7 +1,7 @@
 """Check databases from time to time, so that no request waits for one that does not answer."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Generic, TypeVar
 
@@ -13,6 +13,8 @@ from runtally.errors import StoreUnavailable
 
 # The checks run every second, so that a server that hangs is noticed soon.
 CHECK_SECONDS = 2.0
+# Time in which a wait that was ended returns by itself.
+HANG_UP_SECONDS = 0.2
 
 A = TypeVar("A")
 log = structlog.get_logger()
@@ -41,24 +43,31 @@ class Probe(Generic[A]):
 
 
 class Watch:
-    """Whether a database answers, as of its last check or request."""
+    """Whether the server of a database answers, as of its last check or request."""
 
-    def __init__(self, database: Database, working: Database) -> None:
-        """The database is checked over the first connections; jobs read over the others."""
-        self._cell = database.cell
+    def __init__(self, checked: Database, working: Database, databases: Sequence[Database]) -> None:
+        """It is checked over the first connections, and jobs read over the second ones; `databases` are all that wait for it."""
+        self._cell = checked.cell
         self._working = working
-        self._probe = Probe(lambda: _ask(database))
+        self._databases = databases
+        self._probe = Probe(lambda: _ask(checked))
         self._is_away = False
         self._opening: set[asyncio.Timeout] = set()
 
     async def check(self) -> None:
-        """Ask the database whether it answers, and end what waits for one that does not."""
+        """Ask the server whether it answers, and end what waits for one that does not."""
         try:
             await self._probe.result()
-        except (StoreUnavailable, TimeoutError):
+        except TimeoutError:
             self._found(is_away=True)
-            for one in self._opening:
-                one.reschedule(0)
+            for one in self._databases:
+                one.hang_up()
+            # Those that are still connecting.
+            deadline = asyncio.get_running_loop().time() + HANG_UP_SECONDS
+            while self._opening:
+                self._opening.pop().reschedule(deadline)
+        except StoreUnavailable:
+            self._found(is_away=True)
         else:
             self._found(is_away=False)
 
@@ -69,7 +78,7 @@ class Watch:
         Raises `StoreUnavailable`.
         """
         if self._is_away:
-            raise StoreUnavailable
+            raise self._unavailable()
         try:
             async with asyncio.timeout(None) as waiting:
                 self._opening.add(waiting)
@@ -80,7 +89,7 @@ class Watch:
         except TimeoutError:
             if not waiting.expired():
                 raise
-            raise StoreUnavailable from None
+            raise self._unavailable() from None
         except StoreUnavailable:
             self._found(is_away=True)
             raise
@@ -95,6 +104,11 @@ class Watch:
 
     def close(self) -> None:
         self._probe.close()
+
+    def _unavailable(self) -> StoreUnavailable:
+        error = StoreUnavailable(f"Cell {self._cell}: {StoreUnavailable.message}")
+        error.cell, error.reason = self._cell, "its server does not answer; check that it runs"
+        return error
 
     def _found(self, *, is_away: bool) -> None:
         if is_away is not self._is_away:

@@ -255,25 +255,27 @@ MAX_FREE_KEYS = 32
 
 
 class _Source(NamedTuple):
-    field: str
-    rank: int
-    parse: Parser | None
-    """None for an attribute of `PARTS`."""
+    """What an attribute fills: fields, each with the attribute's place among those that fill it and with a parser."""
+
+    parts: Callable[[Value], Found] | None
+    """For an attribute that holds several fields: what reads them all."""
+    fields: tuple[tuple[str, int, Parser], ...]
 
 
-def _sources() -> Mapping[str, tuple[_Source, ...]]:
-    sources: dict[str, tuple[_Source, ...]] = {}
+def _sources() -> Mapping[str, _Source]:
+    sources: dict[str, _Source] = {}
     for field, (parser, names) in FIELDS.items():
         for rank, name in enumerate(names):
-            source = _Source(field, rank, None if name in PARTS else parser)
-            sources[name] = (*sources.get(name, ()), source)
+            known = sources.get(name, _Source(PARTS.get(name), ()))
+            sources[name] = known._replace(fields=(*known.fields, (field, rank, parser)))
     return sources
 
 
 _SOURCES = _sources()
+_LAST = len(_SOURCES)
 OF_SPAN = frozenset({*_SOURCES, *KINDS, LEVEL})
 _NEVER_FREE = frozenset(name for name in OF_SPAN if not name.startswith(FREE_PREFIXES))
-MODEL_NAMES = frozenset(FIELDS["model"][1])
+MODEL_NAMES = FIELDS["model"][1]
 COUNT_NAMES = frozenset({*FIELDS["input"][1], *FIELDS["output"][1]})
 
 
@@ -297,13 +299,13 @@ def read_facts(attributes: Attributes, of_resource: Facts) -> Facts:
     facts: Facts = {**of_resource}
     ranks: dict[str, int] = {}
     for name, value in attributes.items():
-        sources = _SOURCES.get(name)
-        if sources is None:
+        source = _SOURCES.get(name)
+        if source is None:
             continue
-        parts = PARTS[name](value) if name in PARTS else None
-        for field, rank, parser in sources:
-            if rank < ranks.get(field, len(_SOURCES)):
-                found = parts.get(field) if parts is not None else parser(value) if parser else None
+        parts = source.parts(value) if source.parts else None
+        for field, rank, parser in source.fields:
+            if rank < ranks.get(field, _LAST):
+                found = parser(value) if parts is None else parts.get(field)
                 if found is not None:
                     facts[field], ranks[field] = found, rank
     return facts

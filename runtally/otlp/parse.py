@@ -67,8 +67,8 @@ def name(value: Value) -> str | None:
 
 def text(value: Value) -> str | None:
     """Parse a text that fits into metadata; a longer one is left out."""
-    found = name(value)
-    return found if found is not None and is_kept(found) else None
+    found = value.strip() if isinstance(value, str) else name(value)
+    return found if found and is_kept(found) else None
 
 
 def provider(value: Value) -> str | None:

@@ -34,6 +34,8 @@ _OTHER_OPERATIONS = frozenset({"plan", "retrieval", "fetch_response"})
 _OTHER_STARTS = ("create_", "invoke_", "execute_")
 _OTHER_ENDS = ("_memory", "_memory_store")
 _PROVIDERS = ("gen_ai.system", "gen_ai.provider.name")
+_PLAIN_MODELS = tuple(name for name in MODEL_NAMES if name not in PARTS)
+_PARTS_WITH_MODEL = tuple(name for name in MODEL_NAMES if name in PARTS)
 
 
 def is_call(span: Span) -> bool:
@@ -74,8 +76,8 @@ def _said(attributes: Attributes, name: str) -> str:
 
 
 def _has_model(attributes: Attributes) -> bool:
-    return any(_said(attributes, name) for name in MODEL_NAMES & attributes.keys() if name not in PARTS) or any(
-        PARTS[name](attributes[name]).get("model") for name in MODEL_NAMES & attributes.keys() & PARTS.keys()
+    return any(name in attributes and _said(attributes, name) for name in _PLAIN_MODELS) or any(
+        PARTS[name](attributes[name]).get("model") for name in _PARTS_WITH_MODEL if name in attributes
     )
 
 

@@ -4,10 +4,10 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from signal import SIGKILL
+from signal import SIGCONT, SIGKILL, SIGSTOP
 
 import httpx
 import pytest
@@ -54,12 +54,29 @@ class Installation:
         assert done.code == 0, done.err
         return done
 
-    def kill_eu(self) -> None:
+    @property
+    def family(self) -> list[int]:
+        """The processes of the cell's server."""
         pid = server_pid(self.folder)
         assert pid is not None
-        family = [pid, *children_of(pid)]
-        os.kill(pid, SIGKILL)
+        return [pid, *children_of(pid)]
+
+    def kill_eu(self) -> None:
+        family = self.family
+        os.kill(family[0], SIGKILL)
         until(lambda: not any(map(is_running, family)))
+
+    @contextmanager
+    def hanging_eu(self) -> Iterator[None]:
+        """Stop the cell's server where it is."""
+        family = self.family
+        for pid in family:
+            os.kill(pid, SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in family:
+                os.kill(pid, SIGCONT)
 
 
 @pytest.fixture
@@ -157,6 +174,36 @@ async def test_a_cell_that_is_added_under_load_and_killed_loses_nothing(installa
     assert set(load.refused) <= {503}
     assert {project_id for project_id, _ in main} & {project_id for project_id, _ in eu} == set()
     assert len(eu) >= CLIENTS * BATCH
+
+
+async def test_pages_name_a_cell_that_hangs_until_it_goes_on(installation: Installation) -> None:
+    await installation.run_beside("cells", "add", "eu")
+    await installation.run_beside("cells", "open", "eu")
+    await installation.run_beside("cells", "drain", "main")
+    pages = ("/", "/runs", "/breakdown", "/admin/budgets", "/admin/audit")
+    urls = installation.environment["CELL_URLS"]
+    with running_server(installation.url, CELL_URLS=urls, SERVICE_DEV_MODE="1", LOG_LEVEL="ERROR") as server:
+        async with client_of(server.url, {"Authorization": f"Bearer {INGEST_KEY}"}) as client:
+
+            async def named() -> list[bool]:
+                answers = [await client.get(page) for page in pages]
+                assert {answer.status_code for answer in answers} == {200}
+                return ["Without cell eu" in answer.text for answer in answers]
+
+            await client.post("/api/ingest", json=make_run(projectId="there"))
+            assert not any(await named())
+            with installation.hanging_eu():
+                assert all(await named())
+                metrics, health = await client.get("/api/metrics?aggregate=1"), await client.get("/api/health")
+                assert metrics.json()["missingCells"] == ["eu"]
+                assert health.json()["cells"] == {"eu": "unavailable"}
+            async with asyncio.timeout(SECONDS):
+                # Nothing says when a server has noticed.
+                while any(await named()):  # noqa: ASYNC110
+                    await asyncio.sleep(PAUSE_SECONDS)
+            runs = (await client.get("/api/metrics?aggregate=1")).json()["points"]
+
+    assert sum(one["runs"] for one in runs) == 1
 
 
 def test_a_cell_is_moved_by_a_backup_to_another_server_with_its_identity(

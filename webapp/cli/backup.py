@@ -39,7 +39,7 @@ def backup(file: Path) -> None:
 def restore(file: Path) -> None:
     """Restore a backup into an empty database, after creating its tables.
 
-    The file is checked whole before anything is changed. All of it comes, or nothing. Start the service afterwards.
+    The file is checked whole before anything is changed. Everything is restored, or nothing. Start the service afterwards.
     """
     settings = load_settings()
     with BackupFile.opened(file) as backup:

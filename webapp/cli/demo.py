@@ -19,9 +19,17 @@ _LIVE_LINE: Final = 250
 
 @click.command()
 @server_options
-@click.option("--days", type=click.IntRange(1, 365), default=65, show_default=True, help="How far back it begins.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Another seed adds another history to the first.")
-@click.option("--live", is_flag=True, help="Go on with a few runs a second until Ctrl-C.")
+@click.option(
+    "--days",
+    type=click.IntRange(1, 365),
+    default=65,
+    show_default=True,
+    help="The number of days before now at which the history starts.",
+)
+@click.option(
+    "--seed", type=int, default=1, show_default=True, help="A different seed adds another history to the first."
+)
+@click.option("--live", is_flag=True, help="Continue to send a few runs a second until Ctrl-C.")
 def demo(*, server: Server, days: int, seed: int, live: bool) -> None:
     """Fill a running server with two believable months.
 

@@ -85,7 +85,7 @@ async def _examine_database(url: str, settings: Settings) -> list[Finding]:
 
 async def _examine_cells(url: str, settings: Settings) -> list[Finding]:
     async with Database(url) as control:
-        return [await examine_cell(name, cell) async for name, cell in cells_of(control, settings)]
+        return [await examine_cell(name, cell.connection()) async for name, cell in cells_of(control, settings)]
 
 
 async def _examine_reporting(url: str) -> Finding:

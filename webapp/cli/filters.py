@@ -13,9 +13,9 @@ from runtally.usage.filter import NAMES, Outcome, Period, RunFilter
 
 _HELP = {
     "project_id": "Only runs of this project.",
-    "provider": "Only runs of this provider, as it was sent.",
-    "model": "Only runs of this model, as it was sent.",
-    "status": f"How they ended: {', '.join(Outcome)}; failed is error or timeout.",
+    "provider": "Only runs with this provider, as sent.",
+    "model": "Only runs with this model, as sent.",
+    "status": f"Only runs with this status: {', '.join(Outcome)}; failed is error or timeout.",
     "experiment_id": "Only runs of this experiment.",
     "trace_id": "Only runs of this trace.",
     "error_code": "Only runs that failed with this code.",
@@ -30,7 +30,7 @@ _HELP = {
     "max_latency_ms": "Only runs that took at most this number of milliseconds.",
     "metadata_key": "Only runs whose metadata has this key.",
     "metadata_value": "Only runs whose --metadata-key has this value.",
-    "range": f"How far back: {', '.join(Period)}; without it 7d.",
+    "range": f"The time range: {', '.join(Period)}; without it 7d.",
     "since": "Only runs from this time on, such as 2026-11-18T12:00, in UTC.",
     "until": "Only runs before this time.",
 }

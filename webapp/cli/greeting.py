@@ -56,7 +56,7 @@ class Greeting:
         kept = (f"  INGEST_API_KEY is in {self.key_file}, which nobody else can read.", "") if self.key_file else ()
         return (
             "  Post a first run:", "", indent(command, "    "), "",
-            "  Or let what records OpenTelemetry send it:", "", variables, "", *kept,
+            "  Or send spans of OpenTelemetry:", "", variables, "", *kept,
         )  # fmt: skip
 
     def _demo(self) -> tuple[str, ...]:

@@ -45,12 +45,16 @@ class Moment(click.ParamType[datetime]):
 def mapping_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that describe columns to a command, which receives them checked, as `options`."""
 
-    @click.option("--map", "links", multiple=True, metavar="COLUMN=FIELD[:UNIT]", help="What a column fills.")
+    @click.option("--map", "links", multiple=True, metavar="COLUMN=FIELD[:UNIT]", help="The field that a column fills.")
     @click.option("--value", "values", multiple=True, metavar="COLUMN:VALUE=OTHER", help="Read VALUE as OTHER.")
-    @click.option("--set", "constants", multiple=True, metavar="FIELD=VALUE", help="The same for every row.")
-    @click.option("--default", "fallbacks", multiple=True, metavar="FIELD=VALUE", help="For rows that have none.")
-    @click.option("--ignore", "ignored", multiple=True, metavar="COLUMN", help="Do not use it, whatever its name.")
-    @click.option("--epoch", type=Moment(), default=UNIX_EPOCH, help="What times with a unit count from; default 1970.")
+    @click.option("--set", "constants", multiple=True, metavar="FIELD=VALUE", help="The same value for every row.")
+    @click.option(
+        "--default", "fallbacks", multiple=True, metavar="FIELD=VALUE", help="The value for rows without one."
+    )
+    @click.option("--ignore", "ignored", multiple=True, metavar="COLUMN", help="Do not use this column.")
+    @click.option(
+        "--epoch", type=Moment(), default=UNIX_EPOCH, help="The start of times that have a unit; 1970 by default."
+    )
     @wraps(command)
     def with_options(  # noqa: PLR0913  # An argument for each option.
         *,
@@ -90,7 +94,12 @@ def _checked_id(_context: click.Context, _option: click.Parameter, project_id: s
 @click.command("import")
 @click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
-    "--project", "project_id", required=True, metavar="ID", callback=_checked_id, help="Project that the runs go to."
+    "--project",
+    "project_id",
+    required=True,
+    metavar="ID",
+    callback=_checked_id,
+    help="The project to send the runs to.",
 )
 @mapping_options
 @server_options

@@ -54,8 +54,12 @@ def keys() -> None:
     multiple=True,
     help=f"Permissions: {', '.join(Scope)}; several with commas, or by several --scope.",
 )
-@click.option("--name", help="What people call it, such as search-service; its first characters without one.")
-@click.option("--expires", type=Lifetime(), help="When it expires, such as 90d; never without it.")
+@click.option("--name", help="A display name, such as search-service; by default its first characters.")
+@click.option(
+    "--expires",
+    type=Lifetime(),
+    help="The time until the key expires, such as 90d; without this option it never expires.",
+)
 @click.option("--quiet", is_flag=True, help="Print the key alone, for scripts.")
 def create(  # Click passes options by name.
     project_id: str | None,
@@ -126,7 +130,9 @@ def list_keys(project_id: str | None, *, as_json: bool) -> None:
 
 @keys.command()
 @click.argument("key")
-@click.option("--overlap", type=Lifetime(), default="24h", show_default=True, help="How long the old key still works.")
+@click.option(
+    "--overlap", type=Lifetime(), default="24h", show_default=True, help="The time for which the old key still works."
+)
 @click.option("--quiet", is_flag=True, help="Print the new key alone, for scripts.")
 def rotate(key: str, overlap: timedelta, quiet: bool) -> None:  # noqa: FBT001  # Click passes flags by name.
     """Replace KEY (its prefix or id) by a new one with the same rights; the old one works until the overlap is over.

@@ -25,7 +25,7 @@ DEFAULT_PORT = 8001
 
 
 @click.command()
-@click.option("--http", "over_http", is_flag=True, help="Serve over HTTP, at /mcp, to who has a key of a project.")
+@click.option("--http", "over_http", is_flag=True, help="Serve over HTTP, at /mcp, to clients with a key of a project.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="With --http: the address to listen on.")
 @click.option(
     "--port", type=click.IntRange(1, 65535), default=DEFAULT_PORT, show_default=True, help="With --http: the port."

@@ -62,7 +62,7 @@ def sync_prices() -> None:
 
 
 @prices.command("list")
-@click.option("--provider", help="Only this provider, under any of its names.")
+@click.option("--provider", help="Only this provider, by any of its names.")
 @click.option("--model", help="Only models with this text in a name.")
 @click.option(
     "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Show at most this number of prices."
@@ -114,7 +114,7 @@ def export_prices() -> None:
 
 @prices.command("import")
 @click.argument("file", type=click.File(encoding="utf-8", errors="replace"))
-@click.option("--apply", "applies", is_flag=True, help="Do it; without this it only says what it would do.")
+@click.option("--apply", "applies", is_flag=True, help="Make the changes; without this option they are only shown.")
 def import_prices(file: TextIO, *, applies: bool) -> None:
     """Say what each line of a CSV FILE changes, and with --apply change it, all of it or nothing.
 

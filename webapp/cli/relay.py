@@ -23,9 +23,13 @@ LISTED = 100
 
 
 @click.command(epilog="Example: runtally relay --once")
-@click.option("--once", is_flag=True, help="Push what is due now, and end; exits with 1 if any of it was not taken.")
 @click.option(
-    "--retry-parked", is_flag=True, help="Queue the runs again that were given up, and end, unless with --once."
+    "--once",
+    is_flag=True,
+    help="Push the runs that are due now, and exit; the exit code is 1 if any of them was not accepted.",
+)
+@click.option(
+    "--retry-parked", is_flag=True, help="Queue all parked runs again, and exit; with --once, also push them."
 )
 @click.option("--list-parked", is_flag=True, help=f"List the runs that were given up last, at most {LISTED}, and end.")
 def relay(*, once: bool, retry_parked: bool, list_parked: bool) -> None:

@@ -24,9 +24,11 @@ def reporting() -> None:
 
 
 @reporting.command()
-@click.option("--repair", is_flag=True, help="Queue for the relay what is missing or different.")
+@click.option("--repair", is_flag=True, help="Queue missing or different runs for the relay.")
 @click.option(
-    "--ignore-waiting", is_flag=True, help="Runs that wait for the relay are no difference; for busy services."
+    "--ignore-waiting",
+    is_flag=True,
+    help="Do not count runs that wait for the relay as differences; for busy services.",
 )
 def verify(*, repair: bool, ignore_waiting: bool) -> None:
     """Compare live runs with the reporting table: counts, sums and a checksum by project and day.

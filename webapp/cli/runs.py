@@ -74,7 +74,7 @@ def list_runs(sought: RunFilter, limit: int, *, as_json: bool) -> None:
     type=click.Choice([one.value for one in Format]),
     default=Format.CSV.value,
     show_default=True,
-    help="Of the file.",
+    help="The format of the file.",
 )
 @click.option("--output", type=click.File("wb", lazy=False), default="-", help="The file; without it, standard output.")
 def export_runs(sought: RunFilter, name: str, output: BinaryIO) -> None:

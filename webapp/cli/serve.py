@@ -35,7 +35,7 @@ INTERRUPTED = 130
 @click.option("--host", help="Address to listen on, instead of HOST.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on, instead of PORT; 0 takes a free one.")
 @click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Server processes.")
-@click.option("--provision", is_flag=True, help="First make the secrets that are missing, and keep them in DATA_DIR.")
+@click.option("--provision", is_flag=True, help="Create missing secrets first, and keep them in DATA_DIR.")
 def serve(host: str | None, port: int | None, workers: int, *, provision: bool) -> None:
     """Serve the API and the pages.
 

@@ -41,7 +41,7 @@ class Server:
 def server_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add --url and --key to a command, which receives them as `server`."""
 
-    @click.option("--url", callback=checked_url, help="The server; by default that of HOST and PORT.")
+    @click.option("--url", callback=checked_url, help="The URL of the server; by default the one of HOST and PORT.")
     @click.option("--key", help="Ingest key; by default INGEST_API_KEY, or the key that the first start made.")
     @wraps(command)
     def with_server(*, url: str | None, key: str | None, **options: Any) -> None:  # noqa: ANN401  # Click's own values.

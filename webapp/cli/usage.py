@@ -54,7 +54,7 @@ def _dimensions(_context: click.Context, _option: click.Parameter, given: tuple[
     type=click.Choice([one.value for one in NamedRange]),
     default=NamedRange.LAST_7_DAYS.value,
     show_default=True,
-    help="Of which time, by UTC.",
+    help="The time range, in UTC.",
 )
 @click.option(
     "--limit", type=click.IntRange(1, 1000), default=30, show_default=True, help="Show at most this number of rows."

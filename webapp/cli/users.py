@@ -26,7 +26,7 @@ PROJECT = click.option("--project", "project_id", type=ID, help="Project that th
 URL = click.option(
     "--url",
     callback=checked_url,
-    help="Where people reach the server; by default PUBLIC_URL, or the server of HOST and PORT.",
+    help="The URL at which people reach the server; by default PUBLIC_URL, or the server of HOST and PORT.",
 )
 
 

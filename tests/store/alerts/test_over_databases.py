@@ -37,7 +37,7 @@ async def away() -> AsyncIterator[Database]:
 
 
 def evaluator_of(own: Database, clock: SteppedClock, *others: Database) -> AlertEvaluator:
-    return AlertEvaluator(own, clock, None, [Watch(one, one) for one in others])
+    return AlertEvaluator(own, clock, None, [Watch(one, one, [one]) for one in others])
 
 
 async def merged(*databases: Database) -> None:

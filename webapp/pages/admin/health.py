@@ -63,7 +63,7 @@ async def health() -> ResponseReturnValue:
         archive = await examine_archive(cells.main.archive, connection)
     async with cells.main.database.snapshot() as connection:
         relay = await relay_part(connection, services().clock())
-    further = await gather(*(examine_cell(name, cells.named(name).intake) for name in cells.names if name != MAIN))
+    further = await gather(*(examine_cell(name, cells.intake_of(name)) for name in cells.names if name != MAIN))
     findings = [*examine_settings(settings), *found, *([archive] if archive else []), *further]
     if settings.data_dir.is_dir():
         findings.append(examine_disk(settings.data_dir))

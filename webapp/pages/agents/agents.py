@@ -23,8 +23,7 @@ from webapp.pages.agents.sessions import PurposeRow, SessionRow, purpose_rows, s
 from webapp.pages.agents.tables import AgentTable, agents_url, basis_of, cost_text, days_of, table_of
 from webapp.pages.panel.narrowing import Chip, chips_of
 from webapp.pages.panel.panel import Refusal, refusal_of
-from webapp.pages.project.frame import ProjectFrame, frame_of
-from webapp.pages.project.heading import heading_of
+from webapp.pages.project.frame import ProjectFrame, frame_of, heading_of
 from webapp.pages.sessions.session import Figure
 from webapp.rendering import Page, render
 from webapp.security import signed_in

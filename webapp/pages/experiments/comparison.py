@@ -27,7 +27,7 @@ from webapp.converters import unescaped
 from webapp.pages.experiments.experiment import Figure
 from webapp.pages.experiments.experiments import key_of, readable
 from webapp.pages.experiments.findings import Finding, finding_of
-from webapp.pages.panel.chart_payload import payload_of
+from webapp.pages.panel.chart_answer import payload_of
 from webapp.pages.panel.ranges import Choice
 from webapp.rendering import Page, render
 from webapp.security import signed_in

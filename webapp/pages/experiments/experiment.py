@@ -22,9 +22,8 @@ from webapp.form import Form, sent_form
 from webapp.pages.experiments import thresholds
 from webapp.pages.experiments.badges import BadgePanel, badge_panel
 from webapp.pages.experiments.experiments import Cell, cells_of, key_of, values_of
-from webapp.pages.panel.chart_payload import payload_of
-from webapp.pages.panel.picture import picture_of
-from webapp.pages.project.heading import ProjectHeading, heading_of
+from webapp.pages.panel.chart_answer import payload_of, picture_of
+from webapp.pages.project.frame import ProjectHeading, heading_of
 from webapp.rendering import Page, render, see_other
 from webapp.security import project_editor, signed_in
 

@@ -19,7 +19,7 @@ from webapp import formats, threshold_text
 from webapp.converters import escaped
 from webapp.first_run import EXAMPLE_PROJECT
 from webapp.links import chosen_project
-from webapp.pages.project.heading import ProjectHeading, heading_of
+from webapp.pages.project.frame import ProjectHeading, heading_of
 from webapp.rendering import Page, render
 from webapp.security import signed_in
 

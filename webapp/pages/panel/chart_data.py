@@ -14,7 +14,7 @@ from webapp.charts.budget import burn_down
 from webapp.charts.chart import Chart
 from webapp.charts.metrics import Metric
 from webapp.links import requested_project
-from webapp.pages.panel.chart_payload import payload_of
+from webapp.pages.panel.chart_answer import payload_of
 from webapp.pages.panel.grouping import read_chart_groups, read_page_groups
 from webapp.pages.panel.marks import all_marks, read_releases
 from webapp.pages.panel.panel import main_chart

@@ -23,7 +23,7 @@ from webapp.charts.chart import Chart
 from webapp.charts.what_if import SupposedDay, what_if_by_day
 from webapp.form import Form
 from webapp.links import requested_project
-from webapp.pages.panel.chart_payload import payload_of
+from webapp.pages.panel.chart_answer import payload_of
 from webapp.pages.prices.frame import day
 from webapp.pages.prices.names import Names, names_of
 from webapp.pages.quality.parts import Figure

@@ -23,10 +23,10 @@ from webapp import zone
 from webapp.addresses import address_of, path_to, server_url
 from webapp.charts.metrics import Metric, name_of
 from webapp.links import requested_project, safe_path
+from webapp.pages.panel.chart_answer import picture_of
 from webapp.pages.panel.chart_data import read_chart
 from webapp.pages.panel.grouping import read_names
 from webapp.pages.panel.panel import overview_name
-from webapp.pages.panel.picture import picture_of
 from webapp.pages.project.settings import PATH
 from webapp.rendering import see_other
 from webapp.security import chart_viewer, project_editor

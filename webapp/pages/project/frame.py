@@ -1,14 +1,24 @@
-"""The head of a project's pages with a range: name, range control and tabs."""
+"""The head of a project's pages: its name and tabs, and the range control of those with a range."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from runtally.db.database import Connection
+from runtally.usage.overview.project_queries import select_projects
 from runtally.usage.window import Window
 from webapp.pages.panel.narrowing import LiveSwitch, live_switch, range_menu_of
 from webapp.pages.panel.ranges import RangeMenu
-from webapp.pages.project.heading import ProjectHeading
 from webapp.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectHeading:
+    """The name, links and tabs of a project above each of its pages."""
+
+    id: str
+    name: str
+    is_hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +32,13 @@ class ProjectFrame:
     range_query: Mapping[str, object]
     """The range, for links to other pages of the project."""
     live: LiveSwitch | None = None
+
+
+async def heading_of(connection: Connection, project_id: str) -> ProjectHeading:
+    """Return the heading; a project without runs is called by its id."""
+    for project in await select_projects(connection, project_id):
+        return ProjectHeading(project.id, project.name, project.is_hidden)
+    return ProjectHeading(project_id, project_id)
 
 
 def range_of(query: Mapping[str, str], project_id: str) -> View:

@@ -31,11 +31,10 @@ from webapp.charts.chart import Chart
 from webapp.charts.metrics import Metric, cache_share
 from webapp.charts.series import MAX_LINES, Groups
 from webapp.links import requested_project
-from webapp.pages.panel.chart_payload import payload_of
+from webapp.pages.panel.chart_answer import payload_of
 from webapp.pages.panel.ranges import Choice
 from webapp.pages.panel.slots import read_slots
-from webapp.pages.project.frame import range_of
-from webapp.pages.project.heading import heading_of
+from webapp.pages.project.frame import heading_of, range_of
 from webapp.pages.quality.parts import ChartPart, Figure, Part, QualityFrame, part_url, quality_frame
 from webapp.rendering import Page, render
 from webapp.security import signed_in

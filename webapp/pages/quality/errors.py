@@ -30,10 +30,9 @@ from webapp.charts.colours import OTHER
 from webapp.charts.quality import NO_CODE
 from webapp.charts.series import MAX_SERIES
 from webapp.links import requested_project
-from webapp.pages.panel.chart_payload import payload_of
+from webapp.pages.panel.chart_answer import payload_of
 from webapp.pages.panel.slots import read_slots
-from webapp.pages.project.frame import range_of
-from webapp.pages.project.heading import heading_of
+from webapp.pages.project.frame import heading_of, range_of
 from webapp.pages.quality.parts import ChartPart, Figure, Part, QualityFrame, quality_frame
 from webapp.pages.runs.lists import RunList, failed_of
 from webapp.pages.runs.rows import moment

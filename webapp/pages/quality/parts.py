@@ -8,8 +8,7 @@ from runtally.usage.window import Window
 from webapp.addresses import address_of, path_to
 from webapp.charts.chart import Chart
 from webapp.pages.panel.ranges import Choice
-from webapp.pages.project.frame import ProjectFrame, frame_of
-from webapp.pages.project.heading import ProjectHeading
+from webapp.pages.project.frame import ProjectFrame, ProjectHeading, frame_of
 from webapp.view import View
 
 

@@ -20,12 +20,11 @@ from webapp import formats
 from webapp.addresses import address_of
 from webapp.charts import quality
 from webapp.links import requested_project
-from webapp.pages.panel.chart_payload import payload_of
+from webapp.pages.panel.chart_answer import payload_of
 from webapp.pages.panel.narrowing import Chip
 from webapp.pages.panel.ranges import Choice
 from webapp.pages.panel.slots import read_slots
-from webapp.pages.project.frame import range_of
-from webapp.pages.project.heading import heading_of
+from webapp.pages.project.frame import heading_of, range_of
 from webapp.pages.quality.parts import ChartPart, Figure, Part, QualityFrame, part_url, quality_frame
 from webapp.pages.quality.spread import SpreadList, spread_lists
 from webapp.rendering import Page, render

@@ -10,7 +10,7 @@ from runtally.runs.spread_queries import COST_EDGES_USD, LATENCY_EDGES_MS, Count
 from runtally.usage.filter import RunFilter
 from webapp import formats
 from webapp.addresses import address_of
-from webapp.pages.panel.panel import Bar
+from webapp.pages.panel.bars import Bar
 
 # Filters include their ends, so a range ends with the highest value that is below its edge.
 _LEAST_MS, _LEAST_USD = 1, Decimal(1).scaleb(-USD_DECIMALS)

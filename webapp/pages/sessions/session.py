@@ -20,8 +20,8 @@ from webapp.addresses import address_of
 from webapp.charts.chart import Chart
 from webapp.charts.session import cost_so_far
 from webapp.links import requested_project
-from webapp.pages.panel.chart_payload import payload_of
-from webapp.pages.project.heading import ProjectHeading, heading_of
+from webapp.pages.panel.chart_answer import payload_of
+from webapp.pages.project.frame import ProjectHeading, heading_of
 from webapp.pages.runs.rows import TONES, count, moment, short, status_of
 from webapp.pages.runs.views import run_url, runs_url, session_url, trace_url
 from webapp.pages.sessions.sessions import cost_text, list_names, long_duration
