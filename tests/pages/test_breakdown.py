@@ -77,6 +77,23 @@ async def test_the_breakdown_shows_the_filters_of_the_report(reader: Browser, ta
     assert "No matching runs. Pick a longer range: 30d or 12 months." in empty
 
 
+async def test_a_tracked_key_with_many_values_says_which_of_them_are_part_of_other(
+    reader: Browser, post: Post, project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webapp.pages.breakdown.breakdown.MAX_ROWS", 1)
+    await post(
+        make_run(metadata={"feature": "a", "untracked": "a"}), make_run(metadata={"feature": "b", "untracked": "b"})
+    )
+
+    tracked = text_of(await html_of(reader, f"/breakdown?project={project_id}&by=metadata.feature"))
+    untracked = text_of(await html_of(reader, f"/breakdown?project={project_id}&by=metadata.untracked"))
+
+    assert "The 1 most expensive are listed; all others are combined." in tracked
+    assert "On days with more than 5,000 values, the further ones are part of Other" in tracked
+    assert "The 1 most expensive are listed; all others are combined." in untracked
+    assert "5,000 values" not in untracked
+
+
 async def test_all_projects_are_for_admins(
     reader: Browser, signed_in: SignIn, post: Post, table: str, project_id: str
 ) -> None:

@@ -1,7 +1,7 @@
 """The breakdown: runs of a time range grouped by any dimension, with figures and changes for each group."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, ClassVar
@@ -15,6 +15,7 @@ from api.usage_query import read_request
 from runtally.access.scopes import Scope, demand
 from runtally.cells.request import demand_all
 from runtally.errors import ArchiveNotRead, DimensionNotTracked, Forbidden, NotFound
+from runtally.models.dimension import MAX_VALUES
 from runtally.runs.read import read_latencies
 from runtally.runs.values import Latencies
 from runtally.usage.dimensions import BY_MODEL, KEY, MODEL, Dimension
@@ -212,6 +213,7 @@ async def _page(snapshots: Snapshots, shown: BreakdownView, now: datetime) -> Br
     if figures is not None and figures.groups.groups:
         coloured = series.charted(figures.groups.grouped_by(shown.dimension), Metric.COST)
     shown_groups = Groups(shown.dimension, await read_slots(shown.dimension, coloured), names)
+    tracked = await read_tracked_keys(snapshots, project_id)
     return BreakdownPage(
         heading=f"By {words.in_sentence(shown.dimension)}",
         project=projects[0] if projects else None,
@@ -223,7 +225,7 @@ async def _page(snapshots: Snapshots, shown: BreakdownView, now: datetime) -> Br
         notes=view.notes,
         live=live_switch(view, window, shown.url_of),
         ranges=range_menu_of(view, window, path_to("breakdown.breakdown"), shown.url_of, **shown.more),
-        group_menu=group_menu(view, await read_tracked_keys(snapshots, project_id), shown.url_of, is_table=True),
+        group_menu=group_menu(view, tracked, shown.url_of, is_table=True),
         names=_names(shown) if shown.dimension in BY_MODEL else (),
         chips=chips_of(view, names, shown.url_of),
         runs_url=view.runs_url(),
@@ -233,7 +235,7 @@ async def _page(snapshots: Snapshots, shown: BreakdownView, now: datetime) -> Br
         rows=rows_of(_sorted(groups, shown), view, shown.dimension, shown_groups, figures.total) if figures else (),
         total=total_row(groups, figures.total) if figures and groups else None,
         refusal=refusal,
-        foot=_foot(figures, groups),
+        foot=_foot(figures, groups, shown.dimension, tracked),
     )
 
 
@@ -270,7 +272,9 @@ def _sorted(groups: tuple[Group, ...], shown: BreakdownView) -> list[Group]:
     return [*sorted_groups, *(one for one in groups if one.is_rest)]
 
 
-def _foot(figures: _Figures | None, groups: tuple[Group, ...]) -> tuple[str, ...]:
+def _foot(
+    figures: _Figures | None, groups: tuple[Group, ...], dimension: Dimension, tracked: Collection[str]
+) -> tuple[str, ...]:
     if figures is None or not groups:
         return ()
     said = []
@@ -278,6 +282,11 @@ def _foot(figures: _Figures | None, groups: tuple[Group, ...]) -> tuple[str, ...
         said.append(OVERLAPS)
     if any(one.is_rest for one in groups):
         said.append(f"The {len(groups) - 1} most expensive are listed; all others are combined.")
+        if dimension.tracked_as in tracked:
+            said.append(
+                f"On days with more than {formats.count(MAX_VALUES)} values, the further ones are part of Other and may have "
+                "more than is shown here."
+            )
     if figures.latencies is not None and figures.latencies.reached is not None:
         said.append(f"p95 covers the runs since {formats.moment(local(figures.latencies.reached))}.")
     return tuple(said)
