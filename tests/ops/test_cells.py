@@ -227,7 +227,7 @@ async def test_each_cell_has_an_archive_of_its_own(installation: Installation, t
     await installation.run_beside("cells", "add", "eu")
     archive, urls = tmp_path / "archive", installation.environment["CELL_URLS"]
     with running_server(installation.url, CELL_URLS=urls, ARCHIVE_URL=str(archive), LOG_LEVEL="ERROR"):
-        markers = sorted(archive.rglob("runtally-archive.json"))
+        markers = sorted(archive.rglob("runtally-archive.json"), key=lambda one: one.parent)
     assert [one.parent for one in markers] == [archive, archive / "cell-eu"]
 
     of_main, of_eu = markers
