@@ -35,7 +35,7 @@ QUIET: Final = timedelta(hours=6)
 # hour.
 KEPT: Final = timedelta(days=396)
 EXPIRED_AT_ONCE: Final = 1000
-ALL_NAME: Final = "All projects"
+ALL_NAME: Final = "Your organisation"
 COSTLIEST: Final = 3
 """The models of an unusual hour that an alert names."""
 

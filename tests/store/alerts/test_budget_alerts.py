@@ -145,8 +145,8 @@ async def test_budgets_of_all_projects_together_alert_to_their_own_targets(
 
     titles = {(one["title"], one["deliveries"]) for one in await alerts(project)}
     assert titles == {
-        ("All projects has reached 100% of its budget", 1),
-        ("All projects with model acme-large has reached 100% of its budget for 20 Nov 2026 (UTC)", 1),
+        ("Your organisation has reached 100% of its budget", 1),
+        ("Your organisation with model acme-large has reached 100% of its budget for 20 Nov 2026 (UTC)", 1),
     }
 
 

@@ -83,7 +83,7 @@ async def test_a_weekly_report_counts_the_projects_of_both_or_waits(
 
     titles = {one["project_id"]: one["title"] for one in await alerts(own)}
     assert titles["p"] == "p: $1.50 in the week to 22 Nov"
-    assert titles[ALL_PROJECTS_KEY] == "All projects: $3.00 in the week to 22 Nov"
+    assert titles[ALL_PROJECTS_KEY] == "Your organisation: $3.00 in the week to 22 Nov"
 
 
 async def test_an_unusual_hour_is_one_of_both_together(own: Database, other: Database, clock: SteppedClock) -> None:
