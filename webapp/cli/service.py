@@ -189,9 +189,10 @@ def _warn_of_weak_keys(settings: Settings) -> None:
 
 
 async def _set_up_token(settings: Settings, url: str) -> str | None:
-    """Return the one-time token for the first admin, or None in dev mode and once there is an admin."""
-    if settings.service_dev_mode or not settings.secret_key:
-        return None
+    """Return the one-time token for the first admin, or None in dev mode and once there is an admin.
+
+    Raises `SettingsError` if CELL_URLS lacks a cell.
+    """
     with suppress(StoreUnavailable):
         async with Database(url) as database:
             async with database.connection() as connection:
@@ -199,6 +200,8 @@ async def _set_up_token(settings: Settings, url: str) -> str | None:
                 if await version_of(connection, CONTROL) is None:
                     return None
             await refuse_unnamed_cells(database, settings)
+            if settings.service_dev_mode or not settings.secret_key:
+                return None
             async with database.session() as session:
                 return await set_up(session, system_clock())
     return None
