@@ -225,8 +225,8 @@ def test_who_used_codex_is_who_was_named_then_an_account_and_an_address_only_if_
         return call.facts.get("user")
 
     assert user() == "acc"
-    assert user(**{"enduser.id": "e7"}) == "acc"
-    assert user(**{"enduser.id": "a@b.example"}) == "acc"
+    assert user(keeps_email=False, **{"enduser.id": "e7"}) == "acc"
+    assert user(keeps_email=False, **{"enduser.id": "a@b.example"}) == "acc"
     assert user(keeps_email=True) == "a@b.example"
     assert user(keeps_email=True, **{"user.name": "ada"}) == "ada"
 
@@ -259,8 +259,9 @@ def test_an_account_that_is_an_email_address_needs_the_same_permission() -> None
 
 def test_a_user_that_an_application_set_is_used_where_the_agent_sends_none() -> None:
     anonymous = {name: value for name, value in GEMINI_RESPONSE.items() if name != "installation.id"}
+    resource: dict[str, Any] = {"user.name": "", "enduser.id": "e7"}
 
-    (call,) = calls_of(record(anonymous), service="gemini-cli", **{"user.name": "", "enduser.id": "e7"})
+    (call,) = calls_of(record(anonymous), service="gemini-cli", **resource)
 
     assert call.facts["user"] == "e7"
 
