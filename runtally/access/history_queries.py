@@ -13,9 +13,10 @@ _LATEST = """(SELECT array_agg(id)
 SELECT_LATEST_CHANGES = f"SELECT {_LATEST} AS latest"
 SELECT_RECENT_CHANGES = f"""
 SELECT {_LATEST} AS latest,
-       (SELECT embed_token
-          FROM projects
-         WHERE id = $1) AS embed_token
+       projects.embed_token,
+       coalesce(projects.has_public_badges, FALSE) AS has_public_badges
+  FROM (SELECT) AS always
+       LEFT JOIN projects ON projects.id = $1
 """
 
 
@@ -27,14 +28,16 @@ class RecentChanges:
     """The numbers of the latest audit entries: they differ whenever something that is no run was changed."""
     embed_token: str | None
     """The public token of the requested project, if it has one."""
+    has_public_badges: bool
+    """Whether badges of the project's metrics need no token."""
     in_control: tuple[int, ...] = ()
     """The numbers of the latest entries of control, where that is another database."""
 
 
 async def select_recent_changes(connection: Connection, project_id: str | None) -> RecentChanges:
     row = await connection.fetchrow(SELECT_RECENT_CHANGES, project_id)
-    latest, embed_token = row or ((), None)
-    return RecentChanges(tuple(latest or ()), embed_token)
+    latest, embed_token, has_public_badges = row or ((), None, False)
+    return RecentChanges(tuple(latest or ()), embed_token, has_public_badges)
 
 
 async def select_latest_changes(connection: Connection) -> tuple[int, ...]:

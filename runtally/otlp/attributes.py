@@ -258,7 +258,7 @@ class _Source(NamedTuple):
     """What an attribute fills: fields, each with the attribute's place among those that fill it and with a parser."""
 
     parts: Callable[[Value], Found] | None
-    """For an attribute that holds several fields: what reads them all."""
+    """The function that reads all fields of an attribute that holds several; else None."""
     fields: tuple[tuple[str, int, Parser], ...]
 
 

@@ -17,7 +17,7 @@ from runtally.ingest.normalize import NormalRun
 from runtally.otlp import json, protobuf
 from runtally.otlp.agents.about import EMAIL
 from runtally.otlp.agents.known import Signal, find_agent
-from runtally.otlp.agents.metrics import METRICS, Counted, Sum, added_by, drop_untimed, in_turns, read_sums
+from runtally.otlp.agents.metrics import METRICS, Counted, Sum, added_by, combine, drop_untimed, read_sums
 from runtally.otlp.agents.metrics import NAMES as POINT_NAMES
 from runtally.otlp.agents.records import BODIES, Place, RecordReader
 from runtally.otlp.agents.records import NAMES as RECORD_NAMES
@@ -217,9 +217,8 @@ class Receiver:
         if len(sums) > MAX_SUMS:
             raise BodyTooLarge(f"Send at most {MAX_SUMS:,} sums of agents in one request; set a smaller batch size.")
         for project_id, its in (await _admitted(sums, sender, outcome)).items():
-            for turn in in_turns(its):
-                calls, stored = await self._add_sums(project_id, turn, sender, outcome)
-                origins.count(calls, calls, stored)
+            calls, stored = await self._add_sums(project_id, combine(its), sender, outcome)
+            origins.count(calls, calls, stored)
         origins.tell(self._clients, sender.exporter, "metrics")
         count_otlp("metrics", read=outcome.read, runs=outcome.runs, rejected=outcome.rejected)
         return outcome
@@ -227,7 +226,7 @@ class Receiver:
     async def _add_sums(
         self, project_id: str, sums: Sequence[Sum], sender: Sender, outcome: Outcome
     ) -> tuple[list[Call], list[Call]]:
-        """Store what sums of different series add, and return their calls and those that were stored."""
+        """Store what combined sums add, and return their calls and those that were stored."""
         calls: list[Call] = []
         stored: list[Call] = []
         series = {one.series for one in sums if not one.is_delta}

@@ -738,12 +738,49 @@ async def test_sums_that_two_workers_store_at_the_same_moment_are_counted_once(
             await connection.execute("LOCK TABLE runs IN SHARE MODE")
             exports = [asyncio.create_task(export(*sent)) for sent in zip(clients, (100, 200), strict=True)]
             waiting = "SELECT count(*) FROM pg_locks WHERE relation = 'runs'::regclass AND NOT granted"
-            while await connection.fetchval(waiting) < len(clients):
-                pass
+            async with asyncio.timeout(30):
+                while await connection.fetchval(waiting) < len(clients):
+                    pass
         assert await asyncio.gather(*exports) == [200, 200]
         assert await export(clients[0], 250) == 200
 
     assert sum(run["input_tokens"] for run in await stored_runs(database, project_id)) == 250
+
+
+async def test_many_exports_in_one_request_are_stored_at_once(
+    database_url: str, database: Database, project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    since_the_start, since_the_last = (
+        [
+            make_point(10 * number, {"type": "input", "model": model}, time=START + number * SECOND)
+            for number in (1, 2, 3)
+        ]
+        for model in ("gpt-4o", "gpt-4o-mini")
+    )
+    sums = (
+        make_sum("continue_cli_token_usage", *since_the_start),
+        make_sum("continue_cli_token_usage", *since_the_last, delta=True),
+    )
+    body = as_json(make_metrics(*sums, resource={"service.name": "continue-cli", "runtally.project": project_id}))
+    stored: list[int] = []
+    store = Writer.store
+
+    async def counted(writer: Writer, runs: Any, *rest: Any) -> Any:  # noqa: ANN401  # As the original.
+        stored.append(len(runs))
+        return await store(writer, runs, *rest)
+
+    monkeypatch.setattr(Writer, "store", counted)
+    async with create_app(settings_for(database_url, otlp_metrics=project_id)).test_app() as running:
+        client = running.app.test_client()  # type: ignore[attr-defined]  # Quart's TestApp holds it.
+        headers = {**JSON, "Authorization": f"Bearer {INGEST_KEY}"}
+        assert (await client.post("/v1/metrics", data=body, headers=headers)).status_code == 200
+
+    assert stored == [4]
+    runs = await stored_runs(database, project_id)
+    assert sorted((run["model"], run["input_tokens"]) for run in runs) == [
+        ("gpt-4o", 30),
+        *(("gpt-4o-mini", tokens) for tokens in (10, 20, 30)),
+    ]
 
 
 async def test_metrics_of_a_project_that_does_not_ask_for_them_are_not_decoded(

@@ -41,6 +41,7 @@ class Service:
         self.log = data_dir / "service.log"
         self.starts = 0
         self._leaving: set[int] = set()
+        self._aborted = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._relay: subprocess.Popen[bytes] | None = None
         self._has_relay = has_relay
@@ -98,17 +99,25 @@ class Service:
         raise TimeoutError(f"no health in {START_SECONDS:.0f} s: {self.log.read_text()[-2_000:]}")
 
     def replace_workers(self, main_process: int) -> None:
-        """Begin to replace all workers, one after the other."""
-        self._leaving = set(self.workers())
-        os.kill(main_process, signal.SIGHUP)
+        """Begin to replace all workers, one after the other, unless that is under way: a second time would follow the first."""
+        if not self._is_replacing():
+            self._leaving, self._aborted = set(self.workers()), self._count_aborted()
+            os.kill(main_process, signal.SIGHUP)
 
     async def until_replaced(self) -> None:
-        """Wait until the workers that were to be replaced last have ended. Raises `TimeoutError`."""
+        """Wait until the workers that were to be replaced last have ended, or stay. Raises `TimeoutError`."""
         deadline = time.monotonic() + WORKERS * REPLACEMENT_SECONDS
-        while self._leaving.intersection(self.workers()):
+        while self._is_replacing():
             if time.monotonic() > deadline:
                 raise TimeoutError("workers are not replaced")
             await asyncio.sleep(POLL_SECONDS)
+
+    def _is_replacing(self) -> bool:
+        return bool(self._leaving.intersection(self.workers())) and self._aborted == self._count_aborted()
+
+    def _count_aborted(self) -> int:
+        """Return how often the service kept its workers because a new one did not start in time."""
+        return self.log.read_bytes().count(b"aborting the restart")
 
     async def migrate(self) -> None:
         """As a release does, while the old one serves. Whether it comes through is not the point: what it leaves is."""

@@ -12,7 +12,7 @@ from runtally.db.database import Database
 from runtally.extras import Extra
 from runtally.ingest.queries import insert_runs
 from tests.archives import NOW, OLD_RUNS, archive_at, made, retain, runs_of
-from tests.pages.looking import html_of
+from tests.pages.looking import html_of, text_of
 from tests.serving import Postgres, settings_for
 from webapp.app import create_app
 
@@ -106,3 +106,16 @@ async def test_without_the_extra_pages_say_how_to_install_it(reader: Browser, mo
 
     assert "Reading archived runs needs the extra `archive`" in page
     assert "runs-problem" not in await html_of(reader, "/runs?project=one")
+
+
+async def test_figures_that_only_runs_in_the_database_have_are_not_shown_for_archived_ones(reader: Browser) -> None:
+    address = "/projects/one/agents?range=custom&until=2026-06-10T00:00&since="
+    complete = text_of(await html_of(reader, f"{address}2026-05-20T00:00"))
+    with_archived = text_of(await html_of(reader, f"{address}2026-04-20T00:00"))
+
+    assert "Reported cost $" in complete
+    assert "Failed 429 5xx" in complete
+    assert "Runs 63 Sessions" in complete
+    assert "Runs 153 Sessions" in with_archived
+    assert "Reported cost" not in with_archived
+    assert "429" not in with_archived

@@ -88,9 +88,9 @@ async def test_a_tracked_key_with_many_values_says_which_of_them_are_part_of_oth
     tracked = text_of(await html_of(reader, f"/breakdown?project={project_id}&by=metadata.feature"))
     untracked = text_of(await html_of(reader, f"/breakdown?project={project_id}&by=metadata.untracked"))
 
-    assert "The 1 most expensive are listed; all others are combined." in tracked
+    assert "The most expensive one is listed; all others are combined." in tracked
     assert "On days with more than 5,000 values, the further ones are part of Other" in tracked
-    assert "The 1 most expensive are listed; all others are combined." in untracked
+    assert "The most expensive one is listed; all others are combined." in untracked
     assert "5,000 values" not in untracked
 
 

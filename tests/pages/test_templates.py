@@ -71,8 +71,14 @@ def test_each_partial_has_one_root_that_bears_its_name() -> None:
         assert f'id="{Path(name).stem.removeprefix("_").replace("_", "-")}"' in roots[0], name
 
 
+def pages_below(page: type[Page]) -> list[type[Page]]:
+    """Return the classes of pages that are rendered; what several pages have in common names no fragment."""
+    below = [one for sub in page.__subclasses__() for one in pages_below(sub)]
+    return [page, *below] if hasattr(page, "fragment") else below
+
+
 def test_every_page_names_templates_that_exist() -> None:
-    pages = Page.__subclasses__()
+    pages = pages_below(Page)
     assert len(pages) > 5
 
     for page in pages:
@@ -80,7 +86,7 @@ def test_every_page_names_templates_that_exist() -> None:
 
 
 def test_templates_of_a_page_are_in_the_folder_that_bears_its_features_name() -> None:
-    for page in Page.__subclasses__():
+    for page in pages_below(Page):
         if page.__module__.startswith("webapp.pages."):
             feature = page.__module__.split(".")[2]
             assert {Path(name).parts[0] for name in (page.template, page.fragment)} == {feature}, page

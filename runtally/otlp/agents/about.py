@@ -4,7 +4,7 @@ Agents send content without being asked to: commands, conversations, the prompt 
 this is a list of what may be read, and everything else is not even decoded.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -39,8 +39,8 @@ METADATA: Mapping[str, tuple[str, ...]] = {
 """Names in metadata, and the attributes of a record or its resource that they are read from."""
 EMAIL = "user.email"
 _NAME = "user.name"
-PERSONS = ("enduser.id", "user.account_uuid", "user.account_id", "user.id", "installation.id")
-"""The user if none is named: an account, else a random id of the machine."""
+PERSONS = ("user.account_uuid", "user.account_id", "user.id", "installation.id", "enduser.id")
+"""The user if none is named: an account, else a random id of the machine, else what an application set."""
 _SESSIONS = ("session.id", "conversation.id", "gen_ai.conversation.id")
 
 NAMES = frozenset({*(name for names in METADATA.values() for name in names), _NAME, EMAIL, *PERSONS, *_SESSIONS})
@@ -79,8 +79,7 @@ def describe(
 
 def _user(resource: Attributes, sent: Attributes, *, keeps_email: bool) -> str | None:
     named = _first(resource, (_NAME,)) or _first(sent, (_NAME, *((EMAIL,) if keeps_email else ())))
-    account = _first(sent, PERSONS)
-    return named or (account if account and (keeps_email or "@" not in account) else None)
+    return named or next((one for one in _each(sent, PERSONS) if keeps_email or "@" not in one), None)
 
 
 def reported_cost(attributes: Attributes) -> Decimal | None:
@@ -102,7 +101,11 @@ def _is_on_a_plan(agent: Agent, sent: Attributes, facts: Facts) -> bool:
 
 
 def _first(sent: Attributes, names: tuple[str, ...]) -> str | None:
-    return next((found for name in names if name in sent and (found := parse.text(sent[name])) is not None), None)
+    return next(_each(sent, names), None)
+
+
+def _each(sent: Attributes, names: tuple[str, ...]) -> Iterator[str]:
+    return (found for name in names if name in sent and (found := parse.text(sent[name])) is not None)
 
 
 def _without_credentials(repository: str) -> str:

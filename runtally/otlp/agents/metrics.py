@@ -3,7 +3,6 @@
 A sum has no single calls: no latency, no errors, no number of requests. So it is read only for projects that ask for it.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import NamedTuple
@@ -140,13 +139,18 @@ def added_by(one: Sum, counted: Counted) -> Call | None:
     )
 
 
-def in_turns(sums: Iterable[Sum]) -> list[list[Sum]]:
-    """Put the sums of a series one after another, by time: what the second adds depends on the first."""
-    turns: list[list[Sum]] = []
-    seen: Counter[str] = Counter()
+def combine(sums: Iterable[Sum]) -> list[Sum]:
+    """Return each sum since the last export, and one of each series since a start: the last, with the highest tokens.
+
+    Then each series is read and stored once, however many exports are in the request.
+    """
+    combined: list[Sum] = []
+    last: dict[str, Sum] = {}
     for one in sorted(sums, key=lambda one: one.time):
-        if seen[one.series] == len(turns):
-            turns.append([])
-        turns[seen[one.series]].append(one)
-        seen[one.series] += 1
-    return turns
+        if one.is_delta:
+            combined.append(one)
+            continue
+        before = last[one.series].tokens if one.series in last else {}
+        highest = {field: max(count, one.tokens.get(field, 0)) for field, count in before.items()}
+        last[one.series] = one._replace(tokens={**one.tokens, **highest})
+    return [*combined, *last.values()]

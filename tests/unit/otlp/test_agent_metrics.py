@@ -16,8 +16,8 @@ from runtally.otlp.agents.metrics import (
     TOKENS,
     Sum,
     added_by,
+    combine,
     drop_untimed,
-    in_turns,
     read_sums,
 )
 from runtally.otlp.agents.records import Place
@@ -59,7 +59,7 @@ def calls_of(*metrics: Metric, before: list[Call] | None = None) -> list[Call]:
         assert agent
         assert agent.signal is Signal.METRICS
         sums += read_sums(agent, metric, Place(metric.resource, "p", keeps_email=False))
-    for one in (one for turn in in_turns(sums) for one in turn):
+    for one in combine(sums):
         call = added_by(one, counted_in([*(before or []), *calls], one.series))
         calls += [call] if call else []
     return calls
@@ -132,12 +132,29 @@ def test_points_without_the_times_that_identify_them_are_dropped(
     assert (drop_untimed(metric), len(metric.points)) == (dropped, 1 - dropped)
 
 
-def test_exports_of_one_request_are_told_apart_by_their_time() -> None:
-    sent = [points({"input": 100 * minute}, time=START + minute * MINUTE) for minute in (2, 1, 3)]
+def test_exports_of_one_request_add_up_to_one_run_at_the_time_of_the_last() -> None:
+    first = calls_of(*metrics_of(make_sum(TOKENS, *points({"input": 50}))))
+    exports = [
+        points(tokens, time=START + minute * MINUTE)
+        for minute, tokens in ((2, {"input": 200}), (1, {"input": 100, "output": 10}), (3, {"input": 300}))
+    ]
 
-    calls = calls_of(*metrics_of(make_sum(TOKENS, *(point for export in sent for point in export))))
+    # They are points of one metric, or metrics of several exports.
+    for sums in (
+        [make_sum(TOKENS, *(point for export in exports for point in export))],
+        [make_sum(TOKENS, *export) for export in exports],
+    ):
+        (call,) = calls_of(*metrics_of(*sums), before=first)
+        assert (tokens_of(call)[:2], call.end) == ([250, 10], START + 3 * MINUTE)
 
-    assert [tokens_of(call)[0] for call in calls] == [100, 100, 100]
+
+def test_sums_since_the_last_export_are_one_run_each_in_one_request_too() -> None:
+    exports = [points({"input": 100}, time=START + minute * MINUTE) for minute in (1, 2)]
+
+    calls = calls_of(*metrics_of(make_sum(TOKENS, *exports[0], *exports[1], delta=True)))
+
+    assert [tokens_of(call)[0] for call in calls] == [100, 100]
+    assert len({call.run_id for call in calls}) == 2
 
 
 def test_two_exports_that_start_from_the_same_count_have_one_id() -> None:

@@ -225,7 +225,8 @@ def test_who_used_codex_is_who_was_named_then_an_account_and_an_address_only_if_
         return call.facts.get("user")
 
     assert user() == "acc"
-    assert user(keeps_email=False, **{"enduser.id": "e7"}) == "e7"
+    assert user(keeps_email=False, **{"enduser.id": "e7"}) == "acc"
+    assert user(keeps_email=False, **{"enduser.id": "a@b.example"}) == "acc"
     assert user(keeps_email=True) == "a@b.example"
     assert user(keeps_email=True, **{"user.name": "ada"}) == "ada"
 
@@ -252,8 +253,17 @@ def test_an_account_that_is_an_email_address_needs_the_same_permission() -> None
     (hidden,) = calls_of(record(GEMINI_RESPONSE), service="gemini-cli", **resource)
     (shown,) = calls_of(record(GEMINI_RESPONSE), service="gemini-cli", keeps_email=True, **resource)
 
-    assert hidden.facts.get("user") != "a@b.example"
+    assert hidden.facts["user"] == "cd2e"
     assert shown.facts["user"] == "a@b.example"
+
+
+def test_a_user_that_an_application_set_is_used_where_the_agent_sends_none() -> None:
+    anonymous = {name: value for name, value in GEMINI_RESPONSE.items() if name != "installation.id"}
+    resource: dict[str, Any] = {"user.name": "", "enduser.id": "e7"}
+
+    (call,) = calls_of(record(anonymous), service="gemini-cli", **resource)
+
+    assert call.facts["user"] == "e7"
 
 
 GEMINI_RESPONSE: Attributes = {

@@ -75,8 +75,10 @@ async def agents(project_id: str) -> ResponseReturnValue:
             run_filter = view.filter.replace(project_id=project_id)
             report = await read_agents(reader, window, run_filter)
             ids = [one.id for one in shown_sessions(report.details)]
-            # Where there are too many runs to read them, these figures are missing too.
-            figures = await read_agent_figures(reader, run_filter, window, ids) if report.details else None
+            dropped_before = (await reader.only.days()).dropped_before
+            # They are missing where runs are archived, or where there are too many to read them.
+            has_all_runs = report.details and (dropped_before is None or dropped_before <= window.start)
+            figures = await read_agent_figures(reader, run_filter, window, ids) if has_all_runs else None
         except DimensionNotTracked as error:
             return await render(replace(page, refusal=refusal_of(error.message, project_id)))
     return await render(_page(page, report, figures, view) if report.total.runs else page)

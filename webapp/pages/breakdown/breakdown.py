@@ -281,7 +281,12 @@ def _foot(
     if figures.groups.is_overlapping:
         said.append(OVERLAPS)
     if any(one.is_rest for one in groups):
-        said.append(f"The {len(groups) - 1} most expensive are listed; all others are combined.")
+        listed = len(groups) - 1
+        said.append(
+            f"The {listed} most expensive are listed; all others are combined."
+            if listed > 1
+            else "The most expensive one is listed; all others are combined."
+        )
         if dimension.tracked_as in tracked:
             said.append(
                 f"On days with more than {formats.count(MAX_VALUES)} values, the further ones are part of Other and may have "

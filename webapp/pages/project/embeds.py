@@ -11,6 +11,7 @@ from quart.typing import ResponseReturnValue
 from api.current import actor, services
 from api.metric_badge import LABELS
 from runtally.access import embeds, projects
+from runtally.access.history_queries import RecentChanges
 from runtally.access.scopes import Scope, demand
 from runtally.errors import NotFound
 from runtally.usage.dimensions import BY_MODEL, MODEL, STATUS
@@ -98,8 +99,9 @@ async def change(project_id: str) -> ResponseReturnValue:
     return see_other(f"{safe_path(here)}#embed-body", said)
 
 
-def embed_panel(view: View, project: KnownProject, token: str | None, report: Report | None) -> EmbedPanel:
+def embed_panel(view: View, project: KnownProject, changes: RecentChanges, report: Report | None) -> EmbedPanel:
     """Build the panel of this project's page."""
+    token = changes.embed_token
     shown, alt = _shared(view), f"{project.name}: {name_of(view.metric).lower()} over time"
     snippets: tuple[tuple[str, str, str], ...] = ()
     if token is not None:
@@ -114,13 +116,15 @@ def embed_panel(view: View, project: KnownProject, token: str | None, report: Re
         preview=shown.picture_url(view.metric, project.id),
         alt=alt,
         snippets=snippets,
-        metric_badges=_metric_badges(project, token) if token is not None else (),
+        metric_badges=_metric_badges(project, None if changes.has_public_badges else token)
+        if changes.has_public_badges or token is not None
+        else (),
         badges=tuple((id_, _badge_url(project.id, id_)) for id_ in (report.experiments if report else ())),
         leaves_out_filters=view.filter.is_narrowed or shown.range is not view.range,
     )
 
 
-def _metric_badges(project: KnownProject, token: str) -> tuple[tuple[str, str, str, str], ...]:
+def _metric_badges(project: KnownProject, token: str | None) -> tuple[tuple[str, str, str, str], ...]:
     found = []
     for metric, label in LABELS.items():
         query = {"metric": metric.value, "token": token}

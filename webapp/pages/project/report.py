@@ -9,6 +9,7 @@ from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
+from runtally.access.history_queries import RecentChanges
 from runtally.access.scopes import Scope, demand, may
 from runtally.budgets.read import get_burn_down
 from runtally.budgets.use import BurnDown
@@ -87,7 +88,7 @@ async def project(project_id: str) -> ResponseReturnValue:
                 read_releases(reader, window),
             )
         except DimensionNotTracked as error:
-            return await render(await _refused(reader, view, error.message, changes.embed_token))
+            return await render(await _refused(reader, view, error.message, changes))
         groups, kinds = await reader.reads.together(
             read_page_groups(reader, view, found.report), _kinds(reader, view, found.report)
         )
@@ -103,7 +104,7 @@ async def project(project_id: str) -> ResponseReturnValue:
         releases=releases,
         kinds=kinds,
     )
-    embed = embed_panel(view, found.project, changes.embed_token, found.report)
+    embed = embed_panel(view, found.project, changes, found.report)
     return await render(_page(found.project, panel, view, budget, embed, highest_of(extremes, now)))
 
 
@@ -146,7 +147,7 @@ async def _extremes(reader: UsageReader, view: View) -> Extremes:
     return await read_extremes(reader.connection, view.run_filter, reader.now, HIGHEST)
 
 
-async def _refused(reader: UsageReader, view: View, refusal: str, embed_token: str | None) -> ProjectPage:
+async def _refused(reader: UsageReader, view: View, refusal: str, changes: RecentChanges) -> ProjectPage:
     """Return the page for runs that stored sums cannot tell from others. Raises `NotFound`."""
     project = await find_project(reader)
     budget, keys, names = await reader.reads.together(
@@ -155,7 +156,7 @@ async def _refused(reader: UsageReader, view: View, refusal: str, embed_token: s
         read_names(reader, view.filter),
     )
     panel = refused_panel(refusal, view, reader.now, project.id, keys, names)
-    return _page(project, panel, view, budget, embed_panel(view, project, embed_token, None))
+    return _page(project, panel, view, budget, embed_panel(view, project, changes, None))
 
 
 def _within(dropped_before: datetime | None, window: Window) -> datetime | None:
