@@ -14,7 +14,7 @@ from api.operation import Answer, Content, Operation, documents
 from api.reply import reply
 from runtally import __version__
 from runtally.db.schema import CELL, are_current, is_current
-from runtally.errors import StoreUnavailable
+from runtally.errors import PendingCell, StoreUnavailable
 from runtally.fields import camel
 from runtally.settings import MAIN
 
@@ -100,6 +100,8 @@ async def _state_of(name: str) -> Literal["ok", "unavailable", "pending"]:
     try:
         async with services().cells.intake_of(name) as connection:
             return "ok" if await are_current(connection, CELL) else "pending"
+    except PendingCell:
+        return "pending"
     except StoreUnavailable:
         return "unavailable"
 

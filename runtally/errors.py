@@ -269,6 +269,12 @@ class AwaitedCell(StoreUnavailable):
     message = "This cell was not added yet; its operator runs `runtally cells add`."
 
 
+class PendingCell(StoreUnavailable):
+    code = "pending_cell"
+    message = "This cell does not have this version's tables yet; its operator runs `runtally migrate`."
+    reason = "run `runtally migrate`"
+
+
 class NoOpenCell(StoreUnavailable):
     code = "no_open_cell"
     message = "No cell takes new projects; ask the operator to open one with `runtally cells open`."

@@ -111,9 +111,13 @@ class AlertEvaluator:
             if not await evaluation_queries.try_lock(connection):
                 return 0
             # Begun once the lock is held, so it has what others decided. Sums that are merged meanwhile would count twice.
-            async with self._database.snapshot() as reading, AsyncExitStack() as stack:
-                others = [one for watch in self._others for one in await _opened(stack, watch)]
-                due = await self._due(Reading(reading, others, len(others) == len(self._others)), now)
+            try:
+                due = await self._read_due(self._others, now)
+            except StoreUnavailable:
+                if not self._others:
+                    raise
+                # One of them may have failed after it was opened.
+                due = await self._read_due((), now)
             decided = [
                 await evaluation_queries.insert_alert(connection, project_id, uuid7(), message, now)
                 for project_id, message in due
@@ -123,6 +127,12 @@ class AlertEvaluator:
         if any(decided):
             log.info("alerts_decided", alerts=sum(decided))
         return sum(decided)
+
+    async def _read_due(self, watches: Sequence[Watch], now: datetime) -> list[tuple[str, Message]]:
+        """Read what is due, with the projects of these other databases, in one snapshot of each."""
+        async with self._database.snapshot() as connection, AsyncExitStack() as stack:
+            others = [one for watch in watches for one in await _opened(stack, watch)]
+            return await self._due(Reading(connection, others, len(others) == len(self._others)), now)
 
     async def _due(self, reading: Reading, now: datetime) -> list[tuple[str, Message]]:
         found = await self._budgets(reading, now) + await self._rules(reading.connection, now)

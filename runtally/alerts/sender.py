@@ -14,6 +14,7 @@ from runtally.alerts.posting import ANSWER_SECONDS
 from runtally.alerts.registry import Channels
 from runtally.clock import Clock
 from runtally.db.database import Database
+from runtally.errors import StoreUnavailable
 
 BATCH: Final = 20
 MAX_ATTEMPTS: Final = 8
@@ -52,14 +53,21 @@ class AlertSender:
         # Each result is stored as soon as it is known. A process that ends while it waits for a slow receiver would
         # otherwise have sent the others for nothing, and they would be sent again.
         sendings = [asyncio.create_task(self._send(one)) for one in deliveries]
+        failed: StoreUnavailable | None = None
         try:
             for sending in asyncio.as_completed(sendings):
                 result = await sending
-                async with self._database.connection() as connection:
-                    await delivery_queries.update_delivery(connection, result)
+                try:
+                    async with self._database.connection() as connection:
+                        await delivery_queries.update_delivery(connection, result)
+                except StoreUnavailable as error:
+                    # This one will be sent again, but not the others, too.
+                    failed = error
         finally:
             for one in sendings:
                 one.cancel()
+        if failed is not None:
+            raise failed
         return len(deliveries) == BATCH
 
     async def _send(self, delivery: Delivery) -> DeliveryResult:

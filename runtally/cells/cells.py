@@ -173,13 +173,19 @@ class Cells:
             yield connection
 
     async def _answer_of(self, cell: Cell, asking: Coroutine[Any, Any, A], *, is_only: bool = False) -> Sequence[A]:
-        """Return the answer of a cell; nothing, which the request notes, if it is one of several and away."""
+        """Return the answer of a cell; nothing, which the request notes, if it is one of several and away.
+
+        Raises `StoreUnavailable` where it is only too busy: its part of a sum must not be missing.
+        """
         if is_only:
             return (await asking,)
+        watch = self._watches[cell.name]
         try:
-            async with self._watches[cell.name].opening():
+            async with watch.opening():
                 return (await asking,)
         except StoreUnavailable:
+            if not await watch.is_away():
+                raise
             asked().missing.add(cell.name)
             return ()
         finally:

@@ -1,6 +1,7 @@
 """Check databases from time to time, so that no request waits for one that does not answer."""
 
 import asyncio
+import copy
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Generic, TypeVar
@@ -8,8 +9,8 @@ from typing import Any, Generic, TypeVar
 import structlog
 
 from runtally.db.database import Connection, Database
-from runtally.db.queries import select_server
-from runtally.errors import StoreUnavailable
+from runtally.db.schema import CELL, is_behind
+from runtally.errors import PendingCell, StoreUnavailable
 
 # The checks run every second, so that a server that hangs is noticed soon.
 CHECK_SECONDS = 2.0
@@ -30,12 +31,14 @@ class Probe(Generic[A]):
     async def result(self) -> A:
         """Return the answer. Raises `TimeoutError`, and what the question raises."""
         # Closing a connection that hangs takes long as well, so the task is left running.
-        self._asking = self._asking or asyncio.create_task(self._ask())
-        done, _ = await asyncio.wait({self._asking}, timeout=CHECK_SECONDS)
+        asking = self._asking = self._asking or asyncio.create_task(self._ask())
+        done, _ = await asyncio.wait({asking}, timeout=CHECK_SECONDS)
         if not done:
             raise TimeoutError
-        answered, self._asking = self._asking, None
-        return answered.result()
+        # Of several that wait for one answer the first comes here, and may have asked again before the second does.
+        if self._asking is asking:
+            self._asking = None
+        return asking.result()
 
     def close(self) -> None:
         if self._asking is not None:
@@ -43,7 +46,7 @@ class Probe(Generic[A]):
 
 
 class Watch:
-    """Whether the server of a database answers, as of its last check or request."""
+    """Whether the database of a cell answers and has the tables that this code needs, as of its last check."""
 
     def __init__(self, checked: Database, working: Database, databases: Sequence[Database]) -> None:
         """It is checked over the first connections, and jobs read over the second ones; `databases` are all that wait for it."""
@@ -51,25 +54,31 @@ class Watch:
         self._working = working
         self._databases = databases
         self._probe = Probe(lambda: _ask(checked))
-        self._is_away = False
+        self._problem: StoreUnavailable | None = None
         self._opening: set[asyncio.Timeout] = set()
 
     async def check(self) -> None:
-        """Ask the server whether it answers, and end what waits for one that does not."""
+        """Ask the database whether it can serve, and end what waits for a server that does not answer."""
         try:
             await self._probe.result()
         except TimeoutError:
-            self._found(is_away=True)
+            self._found(self._silent())
             for one in self._databases:
                 one.hang_up()
             # Those that are still connecting.
             deadline = asyncio.get_running_loop().time() + HANG_UP_SECONDS
             while self._opening:
                 self._opening.pop().reschedule(deadline)
-        except StoreUnavailable:
-            self._found(is_away=True)
+        except StoreUnavailable as error:
+            self._found(error)
         else:
-            self._found(is_away=False)
+            self._found(None)
+
+    async def is_away(self) -> bool:
+        """Return whether the database cannot serve; a failed request is not enough, because of a busy one some fail, too."""
+        if self._problem is None:
+            await self.check()
+        return self._problem is not None
 
     @asynccontextmanager
     async def opening(self) -> AsyncIterator[None]:
@@ -77,8 +86,8 @@ class Watch:
 
         Raises `StoreUnavailable`.
         """
-        if self._is_away:
-            raise self._unavailable()
+        if self._problem is not None:
+            raise copy.copy(self._problem)
         try:
             async with asyncio.timeout(None) as waiting:
                 self._opening.add(waiting)
@@ -89,10 +98,7 @@ class Watch:
         except TimeoutError:
             if not waiting.expired():
                 raise
-            raise self._unavailable() from None
-        except StoreUnavailable:
-            self._found(is_away=True)
-            raise
+            raise self._silent() from None
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Connection]:
@@ -105,17 +111,18 @@ class Watch:
     def close(self) -> None:
         self._probe.close()
 
-    def _unavailable(self) -> StoreUnavailable:
-        error = StoreUnavailable(f"Cell {self._cell}: {StoreUnavailable.message}")
+    def _silent(self) -> StoreUnavailable:
+        error = StoreUnavailable(f"Cell {self._cell}: {StoreUnavailable.message}" if self._cell else None)
         error.cell, error.reason = self._cell, "its server does not answer; check that it runs"
         return error
 
-    def _found(self, *, is_away: bool) -> None:
-        if is_away is not self._is_away:
-            log.warning("cell_is_away" if is_away else "cell_is_back", cell=self._cell)
-        self._is_away = is_away
+    def _found(self, problem: StoreUnavailable | None) -> None:
+        if (problem is None) is not (self._problem is None):
+            log.warning("cell_is_back" if problem is None else "cell_is_away", cell=self._cell)
+        self._problem = problem
 
 
 async def _ask(database: Database) -> None:
     async with database.connection() as connection:
-        await select_server(connection)
+        if await is_behind(connection, CELL):
+            raise PendingCell

@@ -56,6 +56,12 @@ async def are_current(connection: Connection, *histories: History) -> bool:
     return all([await version_of(connection, one) == newest(one) for one in histories])
 
 
+async def is_behind(connection: Connection, history: History) -> bool:
+    """Return whether the database waits for migrations; during an update older servers go on with newer tables."""
+    version = await version_of(connection, history)
+    return version is None or version < newest(history)
+
+
 async def version_of(connection: Connection, history: History) -> str | None:
     """Return the database's version; None if the history's tables do not exist."""
     if await connection.fetchval("SELECT to_regclass($1)", history.version_table) is None:

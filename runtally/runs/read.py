@@ -4,7 +4,6 @@ Pages follow an index from a position on, so the thousandth costs as much as the
 any run matches, the page says how far it looked, and its reader decides whether to go on.
 """
 
-import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -121,15 +120,15 @@ async def _with_archived(  # noqa: PLR0913, PLR0917  # What was found, and where
     return _merged(found, Scan(tuple(map(archived.listed, old.runs)), old.stopped_at), position.direction)
 
 
-def _merged(one: Scan, other: Scan, direction: Direction) -> Scan:
+def _merged(one: Scan, other: Scan, direction: Direction, limit: int = PAGE_RUNS + 1) -> Scan:
     """Return the runs of two scans in one order, as far as both went."""
-    stop = archived.first_stop((_end_of(one), _end_of(other)), direction)
-    return Scan(archived.merged(one.runs, other.runs, stop, direction)[: PAGE_RUNS + 1], stop)
+    stop = archived.first_stop((_end_of(one, limit), _end_of(other, limit)), direction)
+    return Scan(archived.merged(one.runs, other.runs, stop, direction)[:limit], stop)
 
 
-def _end_of(scan: Scan) -> Place | None:
+def _end_of(scan: Scan, limit: int = PAGE_RUNS + 1) -> Place | None:
     """Return the place where a scan stopped; None if there are no more runs."""
-    return scan.runs[-1].place if len(scan.runs) > PAGE_RUNS else scan.stopped_at
+    return scan.runs[-1].place if len(scan.runs) >= limit else scan.stopped_at
 
 
 async def _walk(connection: Connection, run_filter: RunFilter, now: datetime, position: Position) -> Scan:
@@ -159,21 +158,18 @@ async def _walk_once(  # noqa: PLR0913  # Where from, and how far.
 
 
 async def read_newest(sources: RunSources, run_filter: RunFilter, now: datetime, limit: int) -> tuple[ListedRun, ...]:
-    """The newest runs that match, as far as one walk finds them."""
-    found = await of_each(sources, lambda one: _newest(one.connection, run_filter, now, limit))
-    return tuple(heapq.merge(*found, key=archived.key_of, reverse=True))[:limit]
+    """The newest runs that match, as far as one walk finds them in every source."""
+    found, *others = await of_each(sources, lambda one: _newest(one.connection, run_filter, now, limit))
+    for scan in others:
+        found = _merged(found, scan, Direction.OLDER, limit)
+    return found.runs
 
 
-async def _newest(connection: Connection, run_filter: RunFilter, now: datetime, limit: int) -> tuple[ListedRun, ...]:
-    found: tuple[ListedRun, ...] = ()
+async def _newest(connection: Connection, run_filter: RunFilter, now: datetime, limit: int) -> Scan:
+    found = Scan((), None)
     for steps in (MATCHING_STEPS,) if run_filter.narrowed else (FEW_STEPS, MATCHING_STEPS):
-        bounds = await find_scan_bounds(connection, run_filter, now, Position(), steps=steps)
-        if bounds.is_empty:
-            return ()
-        conditions = conditions_of(run_filter, now, bounds=bounds)
-        walk = await queries.select_page(connection, conditions, Direction.OLDER, steps=steps, limit=limit)
-        found = walk.runs[:limit]
-        if len(found) == limit:
+        found = await _walk_once(connection, run_filter, now, Position(), steps=steps, limit=limit)
+        if len(found.runs) == limit or found.stopped_at is None:
             break
     return found
 

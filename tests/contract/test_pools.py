@@ -72,6 +72,19 @@ async def test_readers_that_use_all_their_connections_do_not_block_ingest(
         assert (await client.get("/metrics")).status_code == 200
 
 
+async def test_a_refused_overview_needs_one_connection_at_a_time(
+    served: Quart, client: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await client.post("/api/ingest", json=make_run(projectId="p"), headers=HEADERS)
+    overview = "/?metadata.a=1&metadata.b=2"
+    async with AsyncExitStack() as stack:
+        for _ in range(PAGE_CONNECTIONS - 1):
+            await stack.enter_async_context(served.extensions[EXTENSION].cells.main.database.connection())
+        monkeypatch.setattr(database, "CONNECT_SECONDS", 2.0)
+
+        assert (await client.get(overview)).status_code == 200
+
+
 async def test_a_process_opens_no_more_connections_than_the_documentation_says(client: Browser, own: Database) -> None:
     paths = ["/", "/projects/p", "/runs", "/experiments", "/admin/users", "/admin/prices", "/runs/export.jsonl"]
     await client.post("/api/ingest", json=make_run(projectId="p"), headers=HEADERS)

@@ -108,3 +108,20 @@ async def test_an_unusual_hour_is_one_of_both_together(own: Database, other: Dat
     assert "cost $25.00 so far" in alert["message"]
     assert "$4.00 is usual" in alert["message"]
     assert "large" in alert["message"]
+
+
+async def test_alerts_of_projects_go_on_while_another_database_fails_halfway(
+    own: Database, other: Database, clock: SteppedClock
+) -> None:
+    await add_target(own, ALL_PROJECTS_KEY, of_unusual_cost=False, weekly_report=True)
+    await add_target(own, "p", of_unusual_cost=False, weekly_report=True)
+    await reports.spend(own, reports.MONDAY - reports.DAY, "large", "1.5")
+    await merged(own)
+    clock.now = reports.DUE
+    async with other.connection() as connection:
+        # It can be opened, but not read.
+        await connection.execute("ALTER TABLE rollups RENAME TO elsewhere")
+
+    assert await evaluator_of(own, clock, other).evaluate() == 1
+
+    assert [one["project_id"] for one in await alerts(own)] == ["p"]

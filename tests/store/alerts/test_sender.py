@@ -13,12 +13,25 @@ from runtally.alerts import posting, targets
 from runtally.alerts.sender import LEASE, MAX_ATTEMPTS, MAX_PAUSE
 from runtally.audit import OPERATOR
 from runtally.db.database import Database
+from runtally.errors import StoreUnavailable
 from runtally.models.alert import AlertTarget
 from tests.mailbox import CERTIFICATE
 from tests.receiver import refuse, running_receiver
 from tests.relays import SteppedClock
 from tests.serving import PATIENCE_SECONDS
 from tests.store.alerts.deliveries import PROJECT, add, delivery, running_editor, running_sender
+
+FAIL_FIRST = """
+CREATE SEQUENCE results;
+CREATE FUNCTION fail_first() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF nextval('results') = 1 THEN
+        RAISE EXCEPTION USING ERRCODE = 'disk_full';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER fail_first BEFORE UPDATE OF delivered_at ON alert_deliveries FOR EACH ROW EXECUTE FUNCTION fail_first();
+"""
 
 
 async def test_a_webhook_is_signed_and_a_refused_one_comes_again_with_the_same_id_and_body(
@@ -136,6 +149,21 @@ async def test_what_arrived_is_not_sent_again_if_the_process_ends_while_another_
             await one.work()
 
     assert (len(prompt.bodies), len(silent.bodies)) == (1, 2)
+
+
+async def test_a_result_that_cannot_be_stored_does_not_keep_others_from_it(
+    project: Database, clock: SteppedClock
+) -> None:
+    async with project.connection() as connection:
+        # The first one fails as on a full disk. A sequence counts what is rolled back, too.
+        await connection.execute(FAIL_FIRST)
+    with running_receiver() as receiver:
+        found = [await add(project, clock, f"{receiver.url}/{number}") for number in range(2)]
+        async with running_sender(project, clock) as one:
+            with pytest.raises(StoreUnavailable):
+                await one.work()
+
+    assert [await _is_delivered(project, target) for target in found].count(True) == 1
 
 
 async def test_nothing_is_posted_into_private_networks(project: Database, clock: SteppedClock) -> None:

@@ -119,48 +119,48 @@ def _view() -> View:
 
 async def _overview_page(view: View, now: datetime) -> OverviewPage | None:
     """Build the overview; None before the first run."""
-    of_project = actor().project_id
     async with concurrently(_newest(view, now)) as reading:
-        async with services().cells.snapshots(of_project) as snapshots:
-            view = await _readable(snapshots, view, now)
-            window = view.window(now)
-            reader = UsageReader.of_page(snapshots, window, of_project)
-            try:
-                report = await read.overview(reader, window, view.filter, has_lines=not view.metric.is_sum)
-            except DimensionNotTracked as error:
-                return _page(await _refused(reader, view, error.message), view, now, None, await reading)
-            if report.last_run_at is None:
-                return None
-            groups = await read_page_groups(reader, view, report)
-            # Projects that are compared with each other are read from sums by model.
-            is_of_models = view.filter.is_of_models
-            projects = (
-                await _project_list(reader, view, is_comparable=report.previous is not None) if is_of_models else None
-            )
-            by_project = None if is_of_models else await _projects_of_some(reader, view)
-        panel = panel_of(
-            report,
-            view,
-            now,
-            of_project,
-            book=services().prices.book,
-            groups=groups,
-            drawn=await read_chart_groups(groups, view),
-            projects=by_project,
-        )
+        page = await _page_of_sums(view, now)
         newest = await reading
-    return _page(panel, view, now, projects, newest)
+    return replace(page, recent=newest_of(newest, now)) if page and newest else page
 
 
-def _page(
-    panel: Panel, view: View, now: datetime, projects: ProjectList | None, newest: tuple[ListedRun, ...]
-) -> OverviewPage:
+async def _page_of_sums(view: View, now: datetime) -> OverviewPage | None:
+    """Build the overview without the newest runs; None before the first run."""
+    of_project = actor().project_id
+    async with services().cells.snapshots(of_project) as snapshots:
+        view = await _readable(snapshots, view, now)
+        window = view.window(now)
+        reader = UsageReader.of_page(snapshots, window, of_project)
+        try:
+            report = await read.overview(reader, window, view.filter, has_lines=not view.metric.is_sum)
+        except DimensionNotTracked as error:
+            return _page(await _refused(reader, view, error.message), view, None)
+        if report.last_run_at is None:
+            return None
+        groups = await read_page_groups(reader, view, report)
+        # Projects that are compared with each other are read from sums by model.
+        is_of_models = view.filter.is_of_models
+        projects = (
+            await _project_list(reader, view, is_comparable=report.previous is not None) if is_of_models else None
+        )
+        by_project = None if is_of_models else await _projects_of_some(reader, view)
+    panel = panel_of(
+        report,
+        view,
+        now,
+        of_project,
+        book=services().prices.book,
+        groups=groups,
+        drawn=await read_chart_groups(groups, view),
+        projects=by_project,
+    )
+    return _page(panel, view, projects)
+
+
+def _page(panel: Panel, view: View, projects: ProjectList | None) -> OverviewPage:
     return OverviewPage(
-        heading=overview_name(actor().project_id),
-        panel=panel,
-        list=projects,
-        recent=newest_of(newest, now) if newest else None,
-        runs_url=view.runs_url(),
+        heading=overview_name(actor().project_id), panel=panel, list=projects, recent=None, runs_url=view.runs_url()
     )
 
 

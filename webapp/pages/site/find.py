@@ -104,7 +104,7 @@ def _open_to(reader: Actor, scope: Scope) -> list[str] | None:
 async def _projects(snapshots: Snapshots, reader: Actor, text: str) -> list[Result]:
     open_to = _open_to(reader, Scope.METRICS_READ)
     names = await snapshots.of_each(lambda one: select_projects(one, open_to))
-    known = [(id_, name) for of_one in names for id_, name in of_one.items()]
+    known = sorted(((id_, name) for of_one in names for id_, name in of_one.items()), key=lambda one: (one[1], one[0]))
     found = [(id_, name) for id_, name in known if _has(name, text) or _has(id_, text)]
     results = [Result("Project", name, path_to("project.project", project_id=id_)) for id_, name in found[:SHOWN]]
     if text and len(found) == 1:
@@ -142,7 +142,9 @@ async def _views(reader: Actor, text: str) -> list[Result]:
     found = await services().cells.ask_each(None, of_cell)
     return [
         Result("View", f"{view.name} in {view.project_id}", PAGES[view.page].url(view.project_id, view.query))
-        for view in [view for of_one in found for view in of_one][:SHOWN]
+        for view in sorted(
+            (view for of_one in found for view in of_one), key=lambda one: (one.name.lower(), one.project_id)
+        )[:SHOWN]
         if view.page in PAGES and may(reader, PAGES[view.page].scope, view.project_id)
     ]
 
@@ -157,8 +159,8 @@ async def _models(snapshots: Snapshots, reader: Actor, text: str) -> list[Result
     if not text or not may(reader, Scope.METRICS_READ, None):
         return []
     names = await snapshots.of_each(lambda one: select_names(one, None))
-    models = dict.fromkeys(model for of_one in names for _, model in of_one if _has(model, text))
-    return [Result("Model", model, address_of("overview.overview", {"model": model})) for model in list(models)[:SHOWN]]
+    models = sorted({model for of_one in names for _, model in of_one if _has(model, text)})
+    return [Result("Model", model, address_of("overview.overview", {"model": model})) for model in models[:SHOWN]]
 
 
 async def _runs(snapshots: Snapshots, reader: Actor, text: str) -> list[Result]:
