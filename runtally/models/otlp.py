@@ -57,9 +57,9 @@ class Client(msgspec.Struct):
         """The numbers of records by outcome, in words."""
         known = (
             (self.runs, RUNS),
-            (self.twins, "told by another record too"),
+            (self.twins, "duplicates of another record"),
             (self.no_calls, "no calls of models"),
-            (self.told_elsewhere, "of an agent that is read from another signal"),
+            (self.told_elsewhere, "read from the agent's other signal instead"),
             (self.rejected, "rejected"),
         )
         return tuple((number, meaning) for number, meaning in known if number)
@@ -68,3 +68,8 @@ class Client(msgspec.Struct):
     def has_runs(self) -> bool:
         """Whether any of the records was a run."""
         return bool(self.runs or self.twins)
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether any of the records was a call of a model, or may be one that another signal reports."""
+        return self.has_runs or bool(self.rejected or self.told_elsewhere)

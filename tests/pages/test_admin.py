@@ -3,6 +3,7 @@
 import re
 from datetime import timedelta
 
+import msgspec
 import pytest
 from quart import Quart
 
@@ -244,8 +245,13 @@ async def test_what_came_by_opentelemetry_is_listed_by_client_for_admins_and_for
         no_calls=42,
     )
     unseen = Client(project_id, "<b>web</b>", "OTel-OTLP-Exporter-JavaScript", "logs", now, now, requests=1, no_calls=9)
+    # These sent calls, so a hint that there were none would be wrong.
+    others = [
+        msgspec.structs.replace(unseen, service=name, no_calls=0, **{name: 1})
+        for name in ("rejected", "told_elsewhere")
+    ]
     async with database.connection() as connection:
-        await upsert_clients(connection, [seen, unseen])
+        await upsert_clients(connection, [seen, unseen, *others])
     admin, _ = await invite(Role.ADMIN)
 
     for url in ("/admin/clients", f"/projects/{project_id}/send"):
@@ -254,6 +260,7 @@ async def test_what_came_by_opentelemetry_is_listed_by_client_for_admins_and_for
         assert "search traces by OTel-OTLP-Exporter-Python" in text
         assert "3 45 3 No calls of models: 42 just now" in re.sub(r"\d+ s ago", "just now", text)
         assert "logs by OTel-OTLP-Exporter-JavaScript No calls of models: 9 No model calls found." in text
+        assert text.count("No model calls found.") == 1
         assert "&lt;b&gt;web" in html
     assert project_id in text_of(await html_of(admin, "/admin/clients"))
     elsewhere = await html_of(admin, f"/projects/{project_id}-other/send")

@@ -103,9 +103,9 @@ async def test_many_names_take_only_so_much_room(
 
 CASES: list[tuple[dict[str, int], State, str]] = [
     ({"records": 5, "runs": 2, "no_calls": 3}, State.OK, "2 runs, 3 no calls of models"),
-    ({"records": 1, "twins": 1}, State.OK, "1 told by another record too"),
+    ({"records": 1, "twins": 1}, State.OK, "1 duplicates of another record"),
     ({"records": 42, "no_calls": 42}, State.WARN, "42 no calls of models; docs/opentelemetry.md"),
-    ({"records": 1, "told_elsewhere": 1}, State.WARN, "1 of an agent that is read from another signal"),
+    ({"records": 1, "told_elsewhere": 1}, State.WARN, "1 read from the agent's other signal instead"),
     ({}, State.WARN, "nothing in them"),
 ]
 

@@ -25,7 +25,7 @@ class ClientRow:
     others: str
     """What became of the other records."""
     last: str
-    has_runs: bool
+    has_calls: bool
 
 
 async def client_rows(snapshots: Snapshots, project_id: str | None, limit: int, now: datetime) -> tuple[ClientRow, ...]:
@@ -46,5 +46,5 @@ def _row(client: Client, now: datetime) -> ClientRow:
         runs=formats.count(client.runs),
         others=", ".join(others).capitalize(),
         last=formats.ago(client.last_at, now),
-        has_runs=client.has_runs,
+        has_calls=client.has_calls,
     )
