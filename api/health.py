@@ -13,7 +13,7 @@ from api.current import services
 from api.operation import Answer, Content, Operation, documents
 from api.reply import reply
 from runtally import __version__
-from runtally.db.schema import CELL, are_current, is_current
+from runtally.db.schema import CELL, is_behind, is_pending
 from runtally.errors import PendingCell, StoreUnavailable
 from runtally.fields import camel
 from runtally.settings import MAIN
@@ -78,7 +78,7 @@ async def get_health() -> ResponseReturnValue:
     migrations: Literal["current", "pending", "unknown"] = "unknown"
     try:
         async with services().cells.main.intake.connection() as connection:
-            migrations = "current" if await is_current(connection) else "pending"
+            migrations = "pending" if await is_pending(connection) else "current"
     except StoreUnavailable:
         database = "unavailable"
     healthy = database == "ok" and migrations == "current"
@@ -99,7 +99,7 @@ async def get_health() -> ResponseReturnValue:
 async def _state_of(name: str) -> Literal["ok", "unavailable", "pending"]:
     try:
         async with services().cells.intake_of(name) as connection:
-            return "ok" if await are_current(connection, CELL) else "pending"
+            return "pending" if await is_behind(connection, CELL) else "ok"
     except PendingCell:
         return "pending"
     except StoreUnavailable:

@@ -56,6 +56,14 @@ async def are_current(connection: Connection, *histories: History) -> bool:
     return all([await version_of(connection, one) == newest(one) for one in histories])
 
 
+async def is_pending(connection: Connection) -> bool:
+    """Return whether the database waits for migrations that this code needs; the reporting table may be elsewhere."""
+    reporting = await version_of(connection, REPORTING)
+    return any([await is_behind(connection, one) for one in LIVE]) or (
+        reporting is not None and reporting < newest(REPORTING)
+    )
+
+
 async def is_behind(connection: Connection, history: History) -> bool:
     """Return whether the database waits for migrations; during an update older servers go on with newer tables."""
     version = await version_of(connection, history)
