@@ -99,6 +99,8 @@ def _row(kind: Kind, rounds: list[Sent], batches: list[Sent], stored: int, void:
     rates, yardstick = Figures.of(each.rate for each in rounds), Figures.of(each.rate for each in batches)
     p99 = Figures.of(each.p99_ms for each in rounds)
     ratio = rates.over(yardstick)
+    # How many runs there are among other spans is decided by the sender.
+    goals = [*([] if kind.others else [f">= {GOAL} x"]), *([f"p99 <= {P99_MS} ms"] if kind.size == max(SIZES) else [])]
     is_bounded = kind.size < max(SIZES) or p99.median <= P99_MS
     return Row(
         number=19,
@@ -106,7 +108,7 @@ def _row(kind: Kind, rounds: list[Sent], batches: list[Sent], stored: int, void:
         service=f"{rates:,.0f} runs/s, p99 {p99.median:.0f} ms",
         yardstick=f"JSON batches of {kind.size} {yardstick:,.0f} runs/s",
         result=f"{ratio:.2f} x, p99 {p99.median:.0f} ms",
-        goal=f">= {GOAL} x" + ("" if kind.size < max(SIZES) else f", p99 <= {P99_MS} ms"),
+        goal=", ".join(goals) or "none",
         reached=(ratio >= GOAL or kind.others > 0) and is_bounded,
         stored=stored,
         void=void,
