@@ -413,6 +413,22 @@ async def test_runs_of_all_cells_are_repriced(cells: Cells) -> None:
     assert row["runs"] >= 2
 
 
+async def test_parked_runs_of_all_cells_are_queued_again(cells: Cells) -> None:
+    await cells.post("p", make_run())
+    async with cells.eu.connection() as connection:
+        await connection.execute(
+            "INSERT INTO outbox (project_id, run_id, version, queued_at, due_at, parked_at, last_error) "
+            "VALUES ('p', 'parked', 1, now(), now(), now(), 'refused') ON CONFLICT DO NOTHING"
+        )
+
+    answer = await cells.app.test_client().post("/admin/relay/retry", form={})
+
+    async with cells.eu.connection() as connection:
+        parked = await connection.fetchval("SELECT count(*) FROM outbox WHERE parked_at IS NOT NULL")
+        await connection.execute("DELETE FROM outbox WHERE run_id = 'parked'")
+    assert (answer.status_code, parked) == (303, 0)
+
+
 async def test_a_project_is_erased_in_its_cell(cells: Cells) -> None:
     await cells.open("eu")
     await cells.post("gone")

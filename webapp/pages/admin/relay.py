@@ -83,9 +83,11 @@ async def retry() -> ResponseReturnValue:
     """Queue parked runs again: the one that the form names, or all of them."""
     form = await sent_form()
     project_id, run_id = (trimmed(form.value(name)) or None for name in ("project", "run"))
-    async with services().cells.of(project_id).database.connection() as connection:
-        runs = await retry_parked(connection, services().clock(), project_id, run_id)
-    async with services().cells.of(project_id).database.session() as session:
+    cells, runs = services().cells.of_all(project_id), 0
+    for cell in cells:
+        async with cell.database.connection() as connection:
+            runs += await retry_parked(connection, services().clock(), project_id, run_id)
+    async with cells[0].database.session() as session:
         record(session, actor(), Change("relay.retried", run_id or "all parked runs", project_id, after={"runs": runs}))
     return see_other(
         url_for("admin_health.health"),
