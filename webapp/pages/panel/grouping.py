@@ -147,7 +147,7 @@ async def read_names(reader: UsageReader, run_filter: RunFilter, values: Iterabl
     ids |= {run_filter.key_id} if run_filter.key_id is not None else set()
     if not ids:
         return {}
-    async with services().control_beside(reader.snapshots) as control:
+    async with services().open_control(reader.snapshots) as control:
         return {str(id_): name for id_, name in (await names_of(control, [*ids])).items()}
 
 
