@@ -132,6 +132,20 @@ ORDER BY start"""
     return [row[0] for row in await connection.fetch(sql, *found.values)]
 
 
+async def select_has_hidden(connection: Connection, question: GroupQuestion, plan: Plan, key: Dimension) -> bool:
+    """Return whether the stored sums of a day combine some values of a key as "(other)"."""
+    found = Conditions()
+    sql = f"""{key_cte(found, question, key, plan.key_id)}
+  SELECT EXISTS (SELECT
+                   FROM dimension_sums
+                  WHERE {of_key(question)}
+                    AND detail = '{Detail.DAY}'
+                    AND {of_days(found, plan.cover.stored)}
+                    AND array_position(dimension_values, NULL) IS NOT NULL)"""
+    [row] = await connection.fetch(sql, *found.values)
+    return bool(row[0])
+
+
 async def select_ranks(  # noqa: PLR0913  # The parts of a statement.
     connection: Connection,
     question: GroupQuestion,

@@ -155,7 +155,7 @@ def panel_of(  # noqa: PLR0913  # What a report is shown with.
         unpriced_url=f"{path_to('prices.prices')}#unpriced" if may(actor(), Scope.ADMIN, None) else None,
         main=main,
         main_heading=_heading(view),
-        main_note=groups.note or overlaps,
+        main_note=" ".join(filter(None, (groups.note or overlaps, groups.hidden))) or None,
         refusal=None if groups.refusal is None else refusal_of(groups.refusal, of_project),
         side_figures=tuple(figure(one, _chart(report, one, None, marks)) for one in _side_metrics(view)),
         lists=bar_lists(report, view, groups, drawn, projects, kinds),
