@@ -21,7 +21,7 @@ from api.endpoint import endpoint
 from api.operation import Answer, Content, Operation, documents
 from api.reply import Reply
 from api.request import Request
-from runtally.access.embed_queries import select_badge_access
+from runtally.access.queries import select_badge_access
 from runtally.errors import StoreBusy, StoreUnavailable
 from runtally.experiments.badge import Badge, Colour, Style, badge_with
 from runtally.fields import is_project_id, trimmed

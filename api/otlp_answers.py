@@ -68,23 +68,23 @@ def exported(signal: Signal, *, rejected: int = 0, message: str = "", as_json: b
 
 def refused(error: Exception, *, as_json: bool) -> Reply:
     """Build the answer for the error, as google.rpc.RpcStatus."""
-    told = refusal(error)
-    status, headers = told.status, {**told.headers, "Content-Type": JSON if as_json else PROTOBUF}
+    answer = refusal(error)
+    status, headers = answer.status, {**answer.headers, "Content-Type": JSON if as_json else PROTOBUF}
     if isinstance(error, RateLimited | StoreUnavailable):
         status = 503
         headers["Retry-After"] = str(random.randint(1, RETRY_SECONDS))  # noqa: S311  # Nothing is guarded by it.
-    body = _status(RpcStatus(_CODES.get(status, _INTERNAL), _message(error, told)), as_json=as_json)
+    body = _status(RpcStatus(_CODES.get(status, _INTERNAL), _message(error, answer)), as_json=as_json)
     return Reply(body, status, headers)
 
 
-def _message(error: Exception, told: Reply) -> str:
+def _message(error: Exception, answer: Reply) -> str:
     if isinstance(error, StoreBusy):
         return "More arrives than can be stored; send it again after a pause."
     if isinstance(error, StoreUnavailable):
         return "The database is out of reach; send it again."
     if isinstance(error, RuntallyError):
         return error.message
-    return msgspec.json.decode(told.body)["error"]["message"] if isinstance(error, HTTPException) else _BUG
+    return msgspec.json.decode(answer.body)["error"]["message"] if isinstance(error, HTTPException) else _BUG
 
 
 def _status(status: RpcStatus, *, as_json: bool) -> bytes:

@@ -165,7 +165,7 @@ async def get_usage() -> ResponseReturnValue:
     asked = read_request(request.args, project_id, services().clock())
     async with services().cells.snapshots(project_id) as snapshots:
         answer = await read_groups_of([GroupSource.of(one) for one in snapshots.every], asked.question)
-        async with services().control_beside(snapshots) as control:
+        async with services().open_control(snapshots) as control:
             names = await _names(control, answer)
     page = _Page(asked, answer)
     if asked.format is UsageFormat.CSV:

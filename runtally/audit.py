@@ -1,6 +1,6 @@
-"""Actors, and the record of what they change."""
+"""Actors, and the audit log of what they change."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -8,9 +8,13 @@ from enum import Enum, StrEnum
 from typing import Any
 from uuid import UUID
 
+from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.models.audit import AuditEntry
+
+PAGE = 50
+"""The entries of the log on one page."""
 
 
 class ActorKind(StrEnum):
@@ -71,6 +75,18 @@ def record(session: AsyncSession, by: Actor, change: Change) -> None:
             after=_plain(after) or None,
         )
     )
+
+
+async def list_entries(
+    session: AsyncSession, *, project_id: str | None = None, before: int | None = None, limit: int = PAGE
+) -> Sequence[AuditEntry]:
+    """List entries, newest first: those of one project or of all, and only those older than the entry numbered `before`."""
+    query = select(AuditEntry).order_by(col(AuditEntry.id).desc()).limit(limit)
+    if project_id is not None:
+        query = query.where(col(AuditEntry.project_id) == project_id)
+    if before is not None:
+        query = query.where(col(AuditEntry.id) < before)
+    return (await session.exec(query)).all()
 
 
 def _plain(values: Mapping[str, object]) -> dict[str, Any]:

@@ -64,7 +64,7 @@ class Services:
         return self.cells.at_hand if project_id is None else self.cells.of(project_id)
 
     @asynccontextmanager
-    async def control_beside(self, snapshots: Snapshots) -> AsyncIterator[Connection]:
+    async def open_control(self, snapshots: Snapshots) -> AsyncIterator[Connection]:
         """Open a connection to control in addition to those to cells: the same one where one of them is its database."""
         for one in snapshots.every:
             if one.database is not None and self.control.database.is_same(one.database):

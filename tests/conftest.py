@@ -6,6 +6,7 @@ import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from zlib import crc32
 
 import httpx
 import hypothesis
@@ -79,14 +80,16 @@ def pytest_sessionfinish() -> None:
 
 
 class ByFile(LoadFileScheduling):  # type: ignore[misc]  # The package has no types.
-    """All tests of a file go to one process, and those of the browser to two, for about the same time.
+    """All tests of a file go to one process, and those of the browser to three, for about the same time.
 
     Each process that has any starts a browser, and a server with what there is to see.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file = super()._split_scope(nodeid)
-        return "tests/browser" if file.startswith("tests/browser/") and file != ACCESSIBILITY else file
+        if file == ACCESSIBILITY:
+            return f"{file} {crc32(nodeid.encode()) % 2}"
+        return "tests/browser" if file.startswith("tests/browser/") else file
 
 
 @pytest.hookimpl(optionalhook=True)

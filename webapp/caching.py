@@ -10,7 +10,7 @@ from dataclasses import replace
 from quart import Response, g, request
 
 from api.current import actor, services
-from runtally.access.history_queries import RecentChanges, select_latest_changes, select_recent_changes
+from runtally.access.queries import RecentChanges, select_latest_changes, select_recent_changes
 from runtally.cells.cells import CellSnapshot, CellSnapshots
 from runtally.cells.request import missing
 from runtally.db.combined import gathered

@@ -93,7 +93,7 @@ class Shell:
         return Scope.ADMIN in self.actor.scopes or (self.is_dev_mode and not self.is_signed_in)
 
     @property
-    def came_by_link(self) -> bool:
+    def is_link_reader(self) -> bool:
         """Whether the reader uses a shared link, and so sees one project."""
         return self.actor.kind is ActorKind.LINK
 

@@ -5,7 +5,7 @@ import secrets
 
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from runtally.access.embed_queries import select_embed_token
+from runtally.access.queries import select_embed_token
 from runtally.access.scopes import Scope
 from runtally.audit import Actor, ActorKind, Change, record
 from runtally.db.database import Connection

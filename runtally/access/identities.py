@@ -7,8 +7,8 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.access import invitations, passwords, users
 from runtally.access.invitations import Newcomer
-from runtally.access.joining_queries import lock_joining
 from runtally.access.openid import Person
+from runtally.access.queries import lock_joining
 from runtally.access.roles import Grant, user_actor
 from runtally.audit import Change, record
 from runtally.errors import InvalidCredentials

@@ -14,7 +14,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from sqlmodel.sql.expression import SelectOfScalar
 
 from runtally.access import users
-from runtally.access.joining_queries import lock_joining
+from runtally.access.queries import lock_joining
 from runtally.access.roles import Grant, user_actor
 from runtally.access.sessions import hash_of
 from runtally.audit import Actor, Change, record

@@ -14,7 +14,7 @@ from sqlalchemy import or_
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from runtally.access import key_queries
+from runtally.access import queries
 from runtally.access.scopes import Scope
 from runtally.audit import Actor, ActorKind, Change, record
 from runtally.db.database import Connection
@@ -136,11 +136,11 @@ async def verify(connection: Connection, now: datetime, secret: str) -> Actor:
 
     The look-up is by hash, so its duration reveals nothing about the key.
     """
-    key = await key_queries.select_holder(connection, _hash(secret), now)
+    key = await queries.select_key_holder(connection, _hash(secret), now)
     if key is None:
         raise InvalidKey
     if key.last_used_at is None or now - key.last_used_at >= LAST_USE_STEP:
-        await key_queries.update_last_use(connection, key.id, now)
+        await queries.update_key_use(connection, key.id, now)
     return Actor(ActorKind.KEY, str(key.id), frozenset(key.scopes), key.project_id, key.prefix)
 
 
@@ -175,7 +175,7 @@ async def name_of(connection: Connection, key_id: UUID) -> str:
 
 async def names_of(connection: Connection, key_ids: Sequence[UUID]) -> dict[UUID, str]:
     """Return the display names of keys by id; a deleted key is shown by its id."""
-    found = await key_queries.select_names(connection, key_ids)
+    found = await queries.select_key_names(connection, key_ids)
     return {one: SHARED_KEY_NAME if one == SHARED_KEY_ID else found.get(one, str(one)) for one in key_ids}
 
 

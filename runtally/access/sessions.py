@@ -11,9 +11,9 @@ from uuid import UUID
 from sqlmodel import col, delete
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from runtally.access import session_queries
+from runtally.access import queries
+from runtally.access.queries import SessionHolder
 from runtally.access.roles import user_actor
-from runtally.access.session_queries import Holder
 from runtally.audit import Actor, ActorKind
 from runtally.db.database import Connection
 from runtally.models.user import Role, Session
@@ -52,18 +52,18 @@ async def end_all(session: AsyncSession, user_id: UUID) -> None:
 async def holder(connection: Connection, now: datetime, token: str) -> Actor | None:
     """Return the signed-in actor of this token; None if the session ended, or its user or key may not sign in any more."""
     token_hash = hash_of(token)
-    found = await session_queries.select_holder(connection, token_hash, now, now - IDLE_LIFETIME)
+    found = await queries.select_session_holder(connection, token_hash, now, now - IDLE_LIFETIME)
     if found is None:
         return None
     if now - found.seen_at >= SEEN_STEP:
-        await session_queries.update_seen(connection, token_hash, now)
+        await queries.update_session_seen(connection, token_hash, now)
     return _actor(found)
 
 
 async def begun(connection: Connection, now: datetime, token: str) -> None:
     """Record that the user was here, and delete sessions that ended; call it when a new session is stored."""
-    await session_queries.update_seen(connection, hash_of(token), now)
-    await session_queries.delete_ended(connection, now, now - IDLE_LIFETIME)
+    await queries.update_session_seen(connection, hash_of(token), now)
+    await queries.delete_ended_sessions(connection, now, now - IDLE_LIFETIME)
 
 
 def hash_of(token: str) -> bytes:
@@ -71,7 +71,7 @@ def hash_of(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
 
-def _actor(found: Holder) -> Actor:
+def _actor(found: SessionHolder) -> Actor:
     if found.user_id is not None:
         roles = {project_id: Role(role) for project_id, role in (found.roles or {}).items()}
         return user_actor(found.user_id, found.email or "", roles, is_admin=bool(found.is_admin))

@@ -9,7 +9,8 @@ from uuid import UUID
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from runtally.access import shared_link_queries
+from runtally.access import queries
+from runtally.access.queries import OpenLink
 from runtally.access.scopes import Scope
 from runtally.audit import Actor, ActorKind, Change, record
 from runtally.db.database import Connection
@@ -71,13 +72,13 @@ async def remove(session: AsyncSession, by: Actor, project_id: str, link_id: UUI
     return link
 
 
-async def find_by_token(connection: Connection, now: datetime, token: str) -> shared_link_queries.OpenLink | None:
+async def find_by_token(connection: Connection, now: datetime, token: str) -> OpenLink | None:
     """Return the link with this token; None where there is none, or it has expired."""
     if "\0" in token:
         return None
-    return await shared_link_queries.select_open(connection, token, now)
+    return await queries.select_open_link(connection, token, now)
 
 
-def reader_of(link: shared_link_queries.OpenLink) -> Actor:
+def reader_of(link: OpenLink) -> Actor:
     """Return the actor for readers of a link, who may read the project's metrics and no single runs."""
     return Actor(ActorKind.LINK, str(link.id), frozenset({Scope.METRICS_READ}), link.project_id, f"link {link.name}")

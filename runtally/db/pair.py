@@ -23,7 +23,7 @@ async def sessions(last: Database, first: Database) -> AsyncIterator[tuple[Async
 
 
 @asynccontextmanager
-async def transaction_beside(connection: Connection, last: Database, first: Database) -> AsyncIterator[Connection]:
+async def open_second_transaction(connection: Connection, last: Database, first: Database) -> AsyncIterator[Connection]:
     """Open a transaction in each of two databases, or one for both where they are the same. Raises `StoreUnavailable`."""
     if last.is_same(first):
         yield connection

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -53,8 +54,12 @@ class Call(msgspec.Struct, eq=False):
     @property
     def models(self) -> frozenset[str]:
         """The names of its model, in the spelling that is the same for all instrumentations."""
-        names = (self.facts.get("model"), self.facts.get("response_model"))
-        return frozenset(name.casefold().rpartition("/")[2] for name in names if name)
+        return _spellings(self.facts.get("model"), self.facts.get("response_model"))
+
+
+@lru_cache(1_024)
+def _spellings(*names: str | None) -> frozenset[str]:
+    return frozenset(name.casefold().rpartition("/")[2] for name in names if name)
 
 
 class Ending(NamedTuple):

@@ -40,8 +40,9 @@ _OF_EVENT = Wanted(frozenset({EXCEPTION_TYPE}))
 # 2^64 has as many digits; a longer text is no number of nanoseconds.
 _MAX_DIGITS = 20
 _INT64, _UINT64 = 2**63, 2**64
-# Decoding all at once takes one pass over the content instead of two, and this much memory per object at most.
-_OBJECTS_AT_ONCE = 250_000
+# Decoding all at once takes one pass over the content instead of two, but nothing else is answered meanwhile: so many
+# objects take some milliseconds.
+_OBJECTS_AT_ONCE = 20_000
 _Number = int | float | str | None
 _T = TypeVar("_T")
 

@@ -3,7 +3,7 @@
 Other workers do not know of it; one call may then stay two runs, if its spans are sent in different requests.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import NamedTuple, TypeAlias
@@ -17,6 +17,8 @@ MAX_CALLS = 20_000
 # The same limit as within a request: calls under way at the same time.
 _NEIGHBOURS = 64
 
+_Sender: TypeAlias = tuple[str, bytes]
+"""A project and the digest of a resource."""
 _Key: TypeAlias = tuple[str, bytes, bool, str]
 SpanPlace: TypeAlias = tuple[str, bytes]
 """A project and a span. Projects are kept apart: spans of one say nothing about another's."""
@@ -35,6 +37,7 @@ class _Stored:
 
 class _Entry(NamedTuple):
     until: float
+    sender: _Sender
     stored: _Stored
     keys: tuple[_Key, ...]
 
@@ -48,6 +51,8 @@ class Recent:
         self._taken: dict[SpanPlace, float] = {}
         self._entries: deque[_Entry] = deque()
         self._calls: dict[_Key, dict[str, deque[_Stored]]] = {}
+        self._scopes: dict[_Sender, Counter[str]] = {}
+        """How many calls of each scope a sender has; most senders have one instrumentation, and no twins."""
 
     def is_above(self, project_id: str, key: bytes) -> bool:
         """Return whether a call of the project below this span was stored."""
@@ -58,13 +63,14 @@ class Recent:
 
         Each stored call takes one twin; a twin that is sent again is taken again.
         """
-        now = self._seconds()
-        if self._taken.get((call.project_id, call.key), 0.0) > now:
+        if self._taken and self._taken.get((call.project_id, call.key), 0.0) > self._seconds():
             return True
+        if self._scopes.get(_sender(call), {}).keys() <= {call.scope}:
+            return False
         for key in _keys(call):
             for scope, queue in islice(self._calls.get(key, {}).items(), _NEIGHBOURS):
                 if scope != call.scope and _take(call, queue):
-                    _put(self._taken, (call.project_id, call.key), now)
+                    _put(self._taken, (call.project_id, call.key), self._seconds())
                     return True
         return False
 
@@ -77,15 +83,32 @@ class Recent:
         for call in calls[-MAX_CALLS:]:
             if not 0 < call.start <= call.end:
                 continue
-            stored, keys = _Stored(call), tuple(_keys(call))
-            self._entries.append(_Entry(now + SECONDS, stored, keys))
+            stored, sender, keys = _Stored(call), _sender(call), tuple(_keys(call))
+            self._entries.append(_Entry(now + SECONDS, sender, stored, keys))
+            if sender not in self._scopes:
+                self._scopes[sender] = Counter()
+            self._scopes[sender][call.scope] += 1
             for key in keys:
-                self._calls.setdefault(key, {}).setdefault(call.scope, deque()).append(stored)
+                self._queue(key, call.scope).append(stored)
+
+    def _queue(self, key: _Key, scope: str) -> deque[_Stored]:
+        scopes = self._calls.get(key)
+        if scopes is None:
+            scopes = self._calls[key] = {}
+        queue = scopes.get(scope)
+        if queue is None:
+            queue = scopes[scope] = deque()
+        return queue
 
     def _expire(self, now: float) -> None:
         entries = self._entries
         while entries and (entries[0].until <= now or len(entries) > MAX_CALLS):
-            _, stored, keys = entries.popleft()
+            _, sender, stored, keys = entries.popleft()
+            self._scopes[sender][stored.scope] -= 1
+            if not self._scopes[sender][stored.scope]:
+                del self._scopes[sender][stored.scope]
+            if not self._scopes[sender]:
+                del self._scopes[sender]
             for key in keys:
                 scopes = self._calls[key]
                 # Queues are in the order of the entries.
@@ -113,6 +136,10 @@ def _put(kept: dict[SpanPlace, float], place: SpanPlace, now: float) -> None:
     """Move the place to the end, so that the first to expire stands first."""
     kept.pop(place, None)
     kept[place] = now + SECONDS
+
+
+def _sender(call: Call) -> _Sender:
+    return call.project_id, call.resource.digest
 
 
 def _keys(call: Call) -> Iterable[_Key]:

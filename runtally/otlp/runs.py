@@ -140,8 +140,7 @@ def _metadata(call: Call, provider_name: str | None, dropped: frozenset[str]) ->
 
 def _fitted(metadata: dict[str, Any], free: Mapping[str, Value]) -> dict[str, Any]:
     """Drop metadata entries that do not fit: entries that people added first, and of these the last ones."""
-    for name in [*metadata, *free][::-1]:
-        if len(msgspec.json.encode(metadata)) <= _ROOM:
-            break
-        metadata.pop(name, None)
+    names = [*metadata, *free]
+    while len(msgspec.json.encode(metadata)) > _ROOM:
+        metadata.pop(names.pop(), None)
     return metadata

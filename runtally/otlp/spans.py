@@ -45,7 +45,7 @@ def is_call(span: Span) -> bool:
     if _TELLING.isdisjoint(attributes) or span.is_raw_request or attributes.get(LOGFIRE_TYPE) == _PENDING:
         return False
     for name, decide in _RULES:
-        if said := _said(attributes, name):
+        if name in attributes and (said := _said(attributes, name)):
             return decide(said, span)
     if _said(attributes, REQUEST_TYPE).casefold() in _REQUEST_TYPES:
         return True

@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import Any
 
 from runtally.db.database import Connection
-from runtally.usage.sums.values import keys_of
 from runtally.usage.window import TimeSpan
 
 MAX_LOOKED_UP = 5_000
@@ -120,16 +119,6 @@ _SELECT_FIGURES = """
    WHERE found.runs > 0
 """
 
-_SELECT_HIDDEN_SESSIONS = f"""
-SELECT EXISTS (SELECT
-                 FROM dimension_sums
-                WHERE project_id = $1
-                  AND key_id = (SELECT id FROM ({keys_of("SELECT $1::text AS project_id")}) AS keys WHERE key = 'session')
-                  AND detail = 'day'
-                  AND day >= $2 AND day <= $3
-                  AND array_position(dimension_values, NULL) IS NOT NULL)
-"""
-
 
 def ranked_sql(kind: GroupKind, sort: GroupSort, *, is_ascending: bool) -> str:
     way = "ASC" if is_ascending else "DESC"
@@ -175,12 +164,6 @@ async def select_figures(
     """Read the sums of these groups over a span, except groups with more than `MAX_LOOKED_UP` runs."""
     rows = await connection.fetch(figures_sql(kind), project_id, *span, ids)
     return {row["id"]: run_group(row, has_names=True) for row in rows}
-
-
-async def has_hidden_sessions(connection: Connection, project_id: str, span: TimeSpan) -> bool:
-    """Return whether the stored sums of a day in the span combine some sessions as "(other)"."""
-    found: bool = await connection.fetchval(_SELECT_HIDDEN_SESSIONS, project_id, span.since.date(), span.until.date())
-    return found
 
 
 def run_group(row: Any, *, has_names: bool = False) -> RunGroup:  # noqa: ANN401  # A row of the statements here.

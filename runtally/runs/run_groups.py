@@ -17,8 +17,9 @@ from runtally.runs.failures import MAX_FAILED_RUNS
 from runtally.runs.run_group_queries import GroupKind, GroupSort, RunGroup
 from runtally.usage.dimensions import OTHER, SESSION
 from runtally.usage.filter import Outcome, Period, RunFilter
-from runtally.usage.groups.groups import read_groups
+from runtally.usage.groups.groups import GroupSource, has_hidden_values, read_groups
 from runtally.usage.groups.queries import select_tracked
+from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.plan import GroupQuestion
 from runtally.usage.question import LatencyDetail
 from runtally.usage.timeline import Timeline
@@ -129,14 +130,15 @@ async def _by_sums(connection: Connection, question: ListQuestion, now: datetime
         rank_by=_IN_SUMS[question.sort],
         latencies=LatencyDetail.NONE,
     )
+    reader = GroupRowReader.over(connection)
     try:
-        answer = await read_groups(connection, of_sums)
+        answer = await read_groups(reader, of_sums)
     except DimensionNotTracked:
         return None
     ranked = [_of_totals(id_, sums.totals) for [id_], sums in answer.groups.items() if id_ not in {None, OTHER}]
     shown = ranked[question.offset : question.offset + _LIMIT]
     found = await _looked_up(connection, question, shown)
-    has_hidden = await run_group_queries.has_hidden_sessions(connection, question.project_id, question.span)
+    has_hidden = await has_hidden_values([GroupSource(reader)], of_sums)
     return GroupPage(found, _has_more(question, shown), has_hidden=has_hidden)
 
 

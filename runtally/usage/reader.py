@@ -12,7 +12,7 @@ from runtally.models.rollup import GRAINS
 from runtally.usage import masking
 from runtally.usage.database_reader import DatabaseReader
 from runtally.usage.days.versions import DAY
-from runtally.usage.groups.groups import GroupAnswer, GroupSource, read_groups_of
+from runtally.usage.groups.groups import GroupAnswer, GroupSource, has_hidden_values, read_groups_of
 from runtally.usage.memo import DayMemo, Version
 from runtally.usage.plan import GroupQuestion
 from runtally.usage.question import Question
@@ -79,9 +79,15 @@ class UsageReader:
 
     async def groups(self, question: GroupQuestion) -> GroupAnswer:
         """Answer a question about groups. Raises `DimensionNotTracked` where too many runs would have to be read."""
+        return await read_groups_of(await self._group_sources(), question)
+
+    async def has_hidden_values(self, question: GroupQuestion) -> bool:
+        """Return whether values of the question's key have no sums of their own on some day, so that the rest includes them."""
+        return await has_hidden_values(await self._group_sources(), question)
+
+    async def _group_sources(self) -> list[GroupSource]:
         days = await self.of_each(lambda one: one.days())
-        sources = [GroupSource(one.groups, one.memo, of_one) for one, of_one in zip(self.databases, days, strict=True)]
-        return await read_groups_of(sources, question)
+        return [GroupSource(one.groups, one.memo, of_one) for one, of_one in zip(self.databases, days, strict=True)]
 
     async def runs_in(self, span: TimeSpan) -> int:
         """Return how many runs there are on the days of a span."""

@@ -12,10 +12,12 @@ import pytest
 from quart.typing import TestClientProtocol as Browser
 
 from runtally.clock import start_of_day, system_clock
+from runtally.db.database import Database
 from runtally.usage.groups import rows as group_rows
 from tests.factories import make_run
-from tests.pages.conftest import Post, ago
+from tests.pages.conftest import Post, SignIn, ago
 from tests.pages.looking import Outline, html_of, text_of
+from tests.stored import until_merged
 from webapp import formats
 
 MINUTES = "%Y-%m-%dT%H:%M"
@@ -264,3 +266,31 @@ def _rows(html: str) -> list[list[str]]:
         cells = [text_of(cell.split(">", 1)[1].split("</td>")[0]) for cell in part.split("<td ")[1:]]
         found.append([name, *cells])
     return found
+
+
+async def test_pages_say_that_values_beyond_those_with_sums_of_their_own_count_as_other(
+    reader: Browser, signed_in: SignIn, post: Post, database: Database, project_id: str
+) -> None:
+    """Of 5,001 users on one day all but one have sums of their own; of as many runs 60 features are too many to list alone."""
+    at = ago(days=2)
+    runs = [
+        make_run(userId=f"u{number}", metadata={"feature": f"f{number % 60}"}, timestamp=at) for number in range(5001)
+    ]
+    for since in range(0, len(runs), 1000):
+        await post(*runs[since : since + 1000])
+    await until_merged(database)
+    admin = await signed_in()
+
+    for browser, page in (
+        (admin, "/?"),
+        (reader, f"/projects/{project_id}?"),
+        (reader, f"/breakdown?project={project_id}&"),
+    ):
+        by_user = text_of(await html_of(browser, f"{page}by=user"))
+        by_feature = text_of(await html_of(browser, f"{page}by=metadata.feature"))
+
+        assert (
+            "On days with more than 5,000 values of user, the further ones count as Other, so a value may have more than is shown."
+            in by_user
+        ), page
+        assert "5,000 values" not in by_feature, page

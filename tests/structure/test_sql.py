@@ -14,7 +14,7 @@ import pytest
 
 from runtally.ingest import queries as ingest
 from runtally.pricing.repricing import recost_queries
-from runtally.usage.upkeep import merge_queries
+from runtally.usage.upkeep import queries as upkeep
 
 FOLDER = Path(__file__).parent / "sql"
 
@@ -27,7 +27,7 @@ def constants(module: object) -> Iterator[tuple[str, str]]:
 
 STATEMENTS: Mapping[str, Mapping[str, str]] = {
     "ingest": dict(constants(ingest)),
-    "merging": dict(constants(merge_queries)),
+    "merging": {name: sql for name, sql in constants(upkeep) if "MERGE" in name or name == "TRY_LOCK"},
     "recosting": dict(constants(recost_queries)),
 }
 

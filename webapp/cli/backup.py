@@ -31,7 +31,7 @@ def backup(file: Path) -> None:
         return await back_up(database, file, system_clock)
 
     manifest = with_database(work, checks=False)
-    click.echo(f"{file}: {_told(manifest)}, {file.stat().st_size / 1024**2:,.1f} MiB.")
+    click.echo(f"{file}: {_summary_of(manifest)}, {file.stat().st_size / 1024**2:,.1f} MiB.")
 
 
 @click.command(epilog="Example: DATABASE_URL=postgresql://runtally@new/runtally runtally restore /backups/runtally.zip")
@@ -48,7 +48,7 @@ def restore(file: Path) -> None:
             asyncio.run(_check(url))
             _migrate(url, histories)
             asyncio.run(_restore(url, backup))
-        click.echo(f"Restored {_told(backup.manifest)}.")
+        click.echo(f"Restored {_summary_of(backup.manifest)}.")
 
 
 async def _check(url: str) -> None:
@@ -67,7 +67,7 @@ async def _restore(url: str, backup: BackupFile) -> None:
         await restore_backup(database, backup)
 
 
-def _told(manifest: Manifest) -> str:
+def _summary_of(manifest: Manifest) -> str:
     filled = sum(1 for table in manifest.tables if table.rows)
     tables = "1 table" if filled == 1 else f"{filled} tables"
     return f"{manifest.rows:,} rows of {tables}, schema {' and '.join(dict.fromkeys(manifest.revisions.values()))}"

@@ -7,6 +7,7 @@ refused; a complete body is small, or soon processed.
 from typing import Any
 
 from quart import Request, request
+from quart.wrappers import Body
 
 import api
 from api import otlp_answers
@@ -18,12 +19,61 @@ from webapp.server.tracing import Application, Message, Receive, Scope, Send
 # Room for so many of the largest bodies, and of those of OTLP, which a Collector makes large.
 MAX_IN_FLIGHT = 16
 OTLP_MAX_IN_FLIGHT = 4
+# A server reads larger pieces from a client that is not slow.
+SMALL_PIECE = 4_096
+
+
+class _Pieces:
+    """Bytes in the pieces in which they arrived, joined once. Bytes that grow are copied many times.
+
+    Small pieces after the first are joined to larger ones, since each is an object that takes more memory than its bytes.
+    """
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes | bytearray] = []
+        self._small = bytearray()
+        self._size = 0
+
+    def extend(self, piece: bytes) -> None:
+        self._size += len(piece)
+        if self._pieces and len(piece) < SMALL_PIECE:
+            self._small += piece
+            return
+        self._collect()
+        self._pieces.append(piece)
+
+    def clear(self) -> None:
+        self._pieces.clear()
+        self._small.clear()
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __bytes__(self) -> bytes:
+        self._collect()
+        return b"".join(self._pieces)
+
+    def _collect(self) -> None:
+        if self._small:
+            self._pieces.append(self._small)
+            self._small = bytearray()
+
+
+class BodyInPieces(Body):
+    """A body of a request that takes little time to receive, however large it is."""
+
+    def __init__(self, *limits: int | None) -> None:
+        super().__init__(*limits)
+        self._data = _Pieces()  # type: ignore[assignment]  # It has what Quart's body uses of a bytearray.
 
 
 def sized_request(settings: Settings) -> type[Request]:
     """Return a request class that limits the body by its path."""
 
     class SizedRequest(Request):
+        body_class: type[Body] = BodyInPieces
+
         def __init__(self, *args: Any, max_content_length: int | None = None, **options: Any) -> None:  # noqa: ANN401  # Quart's.
             path = args[2] if len(args) > 2 else options["path"]  # noqa: PLR2004  # Method, scheme, path.
             if otlp_answers.serves(path):

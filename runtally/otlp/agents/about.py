@@ -41,7 +41,8 @@ EMAIL = "user.email"
 _NAME = "user.name"
 PERSONS = ("user.account_uuid", "user.account_id", "user.id", "installation.id", "enduser.id")
 """The user if none is named: an account, else a random id of the machine, else what an application set."""
-_SESSIONS = ("session.id", "conversation.id", "gen_ai.conversation.id")
+# The last one is Cline's: its sessions are tasks.
+_SESSIONS = ("session.id", "conversation.id", "gen_ai.conversation.id", "ulid")
 
 NAMES = frozenset({*(name for names in METADATA.values() for name in names), _NAME, EMAIL, *PERSONS, *_SESSIONS})
 """All attributes that are read here."""

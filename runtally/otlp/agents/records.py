@@ -64,7 +64,7 @@ _NAMES = (
     "event.name", "event.kind", "event.timestamp", "event.sequence", "request_id", "response_id", "model", "model_name", "endpoint",
     "duration_ms", "status_code", "http.response.status_code", "http.status_code", "error.type", "error_type", "ttft_ms",
     "finish_reasons", "stop_reason", "cost_usd", "cost_usd_micros", "span.type", "success", "ulid", "provider", "apiProvider",
-    "gen_ai.provider.name",
+    "errorStatus", "gen_ai.provider.name",
 )  # fmt: skip
 NAMES = frozenset(
     {*_NAMES, *(name for fields in _TOKENS.values() for names in fields.values() for name in names), *about.NAMES}
@@ -163,7 +163,7 @@ def _gemini(agent: Agent, record: LogRecord, place: Place, *, has_failed: bool) 
 def _cline(record: LogRecord, place: Place) -> Call:
     sent = record.attributes
     key = (sent.get("ulid"), record.time, record.observed_time, record.body, sent.get("model"))
-    error = str(_status(sent, "status_code") or "unknown") if record.body == TASK_ERROR else None
+    error = str(_status(sent, "errorStatus", "status_code") or "unknown") if record.body == TASK_ERROR else None
     return _call(CLINE, place, sent, key, record.time or record.observed_time, _duration(sent), error=error)
 
 

@@ -148,7 +148,7 @@ class Repricer:
             await self._advance(control, progress)
             return
         # A step that was committed in the cell alone is done again, and then finds those costs changed already.
-        async with pair.transaction_beside(control, self._control, self._databases(project_id)[0]) as connection:
+        async with pair.open_second_transaction(control, self._control, self._databases(project_id)[0]) as connection:
             runs = await recost_queries.select_computed(connection, progress.cursor(project_id), CHUNK)
             recosts = recosts_of(runs, book, project_id)
             progress.seen += len(runs)
@@ -168,7 +168,7 @@ class Repricer:
         after = progress.at_project
         progress.at_project = progress.at_time = progress.at_run = None
         for database in self._databases(after):
-            async with pair.transaction_beside(control, self._control, database) as connection:
+            async with pair.open_second_transaction(control, self._control, database) as connection:
                 progress.at_project = await progress_queries.select_project_after(connection, progress.scope, after)
             if progress.at_project is not None:
                 return

@@ -112,9 +112,20 @@ async def read_groups(
 async def read_groups_of(sources: Sequence[GroupSource], question: GroupQuestion) -> GroupAnswer:
     """Answer a question about the runs of several databases together, as `read_groups` does of one."""
     masking.demand_open(question.filter.project_id, question.filter.dimensions)
+    return await _answer(question, await _parts_of_each(sources, question))
+
+
+async def has_hidden_values(sources: Sequence[GroupSource], question: GroupQuestion) -> bool:
+    """Return whether values of the question's key have no sums of their own on some day, so that the rest includes them."""
+    parts = await _parts_of_each(sources, question)
+    return any(await _each(parts, lambda part: part.has_hidden_values(question)))
+
+
+async def _parts_of_each(sources: Sequence[GroupSource], question: GroupQuestion) -> list[Part]:
+    """Return the parts of a question's time in each database."""
     is_added = len(sources) > 1
     found = await gathered(parts_of(one.reader, question, one.memo, one.days, is_added=is_added) for one in sources)
-    return await _answer(question, [part for parts in found for part in parts])
+    return [part for parts in found for part in parts]
 
 
 async def _each(parts: Sequence[Part], read: Callable[[Part], Coroutine[Any, Any, Found]]) -> list[Found]:

@@ -89,6 +89,15 @@ class Part:
         found = await self._remembered(_up_to(most), asked, read)
         return None if found is _TOO_MANY else found
 
+    async def has_hidden_values(self, question: GroupQuestion) -> bool:
+        """Return whether values of the question's key have no sums of their own on some day."""
+        asked = self._asked_of_ranks(question)
+
+        async def read() -> bool:
+            return await self.reader.has_hidden_values(asked)
+
+        return await self._remembered("hidden values", asked, read)
+
     async def highest_ranks(self, question: GroupQuestion, count: int) -> Ranks:
         """Read the rank of so many groups, those with the highest."""
         return await self.reader.ranks(self._asked_of_ranks(question), count)

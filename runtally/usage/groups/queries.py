@@ -132,6 +132,20 @@ ORDER BY start"""
     return [row[0] for row in await connection.fetch(sql, *found.values)]
 
 
+async def select_has_hidden(connection: Connection, question: GroupQuestion, plan: Plan, key: Dimension) -> bool:
+    """Return whether the stored sums of a day combine some values of a key as "(other)"."""
+    found = Conditions()
+    sql = f"""{key_cte(found, question, key, plan.key_id)}
+  SELECT EXISTS (SELECT
+                   FROM dimension_sums
+                  WHERE {of_key(question)}
+                    AND detail = '{Detail.DAY}'
+                    AND {of_days(found, plan.cover.stored)}
+                    AND array_position(dimension_values, NULL) IS NOT NULL)"""
+    [row] = await connection.fetch(sql, *found.values)
+    return bool(row[0])
+
+
 async def select_ranks(  # noqa: PLR0913  # The parts of a statement.
     connection: Connection,
     question: GroupQuestion,
@@ -309,14 +323,14 @@ def _groups_sql(found: Conditions, question: GroupQuestion, plan: Plan) -> str:
     sums = ", ".join(f"{one.over_sums} AS {one.name}" for one in measures)
     group = f"ARRAY[{', '.join(names)}]::text[]"
     by = f"GROUP BY {', '.join(names)}" if names else "HAVING count(*) > 0"
-    selects = [f"SELECT {_GROUP}, 0, {group}, {sums} FROM told {by}"]
+    selects = [f"SELECT {_GROUP}, 0, {group}, {sums} FROM grouped {by}"]
     if len(question.timeline.starts) > 1:
-        selects.append(f"SELECT {_SLICE}, number, {group}, {', '.join(question.measures)} FROM told")
+        selects.append(f"SELECT {_SLICE}, number, {group}, {', '.join(question.measures)} FROM grouped")
     if plan.rest_of is not None:
         selects.append(_valued_sql(question, plan.rest_of))
     return f""",
-told AS MATERIALIZED (
-  {_told_apart(found, question, names, sums)}
+grouped AS MATERIALIZED (
+  {_grouped(found, question, names, sums)}
 )
   {f"{chr(10)}   UNION ALL{chr(10)}  ".join(selects)}"""
 
@@ -332,7 +346,7 @@ def _valued_sql(question: GroupQuestion, rest_of: Dimension) -> str:
 GROUP BY {", ".join(("number", *names))}"""
 
 
-def _told_apart(found: Conditions, question: GroupQuestion, names: Sequence[str], sums: str) -> str:
+def _grouped(found: Conditions, question: GroupQuestion, names: Sequence[str], sums: str) -> str:
     """SQL of the sums of each bucket and named group, and of all others as one."""
     which = " AND ".join(f"{name} <> '{ANY}'" for name in names) or "TRUE"
     if question.named is None or not names:

@@ -119,6 +119,13 @@ class GroupRowReader:
         plan, waiting, of_old = await self._readable_plan(question)
         return await group_queries.count_groups(self.connection, question, plan, most, waiting=waiting, archived=of_old)
 
+    async def has_hidden_values(self, question: GroupQuestion) -> bool:
+        """Return whether the stored sums of a day combine some values of the question's key as "(other)"."""
+        plan, _ = await self._plan(question)
+        if question.key is None or plan.sums is not Source.VALUES or not plan.cover.stored:
+            return False
+        return await group_queries.select_has_hidden(self.connection, question, plan, question.key)
+
     async def rows(self, question: GroupQuestion) -> GroupRows:
         """Read the sums of the named groups, and of all others as one; without names those of all groups.
 

@@ -96,6 +96,12 @@ async def read_totals(  # noqa: PLR0913  # What is asked.
     return replace(summary_of(answer, window), slices={}, slice_latencies={}, group_latencies=_of_groups(answer))
 
 
+async def has_hidden_values(reader: UsageReader, window: Window, run_filter: RunFilter, dimension: Dimension) -> bool:
+    """Return whether the rest of a dimension's groups includes values that have no sums of their own on some day."""
+    question = GroupQuestion(_whole(window), run_filter, (dimension,), latencies=LatencyDetail.NONE)
+    return await reader.has_hidden_values(question)
+
+
 async def read_latencies_of(
     reader: UsageReader, window: Window, run_filter: RunFilter, dimension: Dimension, limit: int
 ) -> Summary:

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from runtally.db.database import Database
 from runtally.models.rollup import GRAINS
-from runtally.usage.upkeep import dimension_queries, expiry_queries
+from runtally.usage.upkeep import dimension_queries, queries
 
 EXPIRED_AT_ONCE = 10_000
 
@@ -15,7 +15,7 @@ async def expire_buckets(database: Database, now: datetime) -> int:
     for grain in GRAINS:
         if grain.kept is not None:
             async with database.connection() as connection:
-                expired += await expiry_queries.delete_expired(connection, grain, now - grain.kept, EXPIRED_AT_ONCE)
+                expired += await queries.delete_expired(connection, grain, now - grain.kept, EXPIRED_AT_ONCE)
     async with database.connection() as connection:
         expired += await dimension_queries.delete_expired(connection, now, EXPIRED_AT_ONCE)
     return expired

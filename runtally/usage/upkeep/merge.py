@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from runtally.db.database import Database
-from runtally.usage.upkeep import merge_queries
+from runtally.usage.upkeep import queries
 
 # A statement of tenths of a second.
 MERGED_AT_ONCE = 5_000
@@ -16,8 +16,8 @@ async def merge_waiting(database: Database, now: datetime) -> int:
     """
     merged = 0
     # In transactions of their own: who deletes a project locks its sketches before sums of all projects.
-    for merge in (merge_queries.merge_sums, merge_queries.merge_sketches):
+    for merge in (queries.merge_sums, queries.merge_sketches):
         async with database.transaction() as connection:
-            if await merge_queries.try_lock(connection):
+            if await queries.try_lock(connection):
                 merged = max(merged, await merge(connection, now, MERGED_AT_ONCE))
     return merged

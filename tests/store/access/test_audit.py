@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from runtally.access import history, invitations, keys, projects, users
+from runtally import audit
+from runtally.access import invitations, keys, projects, users
 from runtally.access.invitations import Newcomer
 from runtally.access.roles import Grant
 from runtally.access.scopes import Scope
@@ -125,7 +126,7 @@ async def test_a_change_is_recorded_with_its_actor_and_without_a_secret(
 
         told = await ACTS[action](session, project_id)
         await session.flush()
-        entry = (await history.entries(session, limit=1))[0]
+        entry = (await audit.list_entries(session, limit=1))[0]
 
     assert (entry.action, entry.actor_kind, entry.actor_label) == (action, "user", "ada@example.com")
     secrets = [told if isinstance(told, str) else getattr(told, "secret", "hash-of-a-password"), "hash-of-a-password"]
@@ -138,7 +139,7 @@ async def test_an_entry_holds_what_changed_and_nothing_else(database: Database, 
         await session.flush()
         await rule_set(session, project_id)
         await session.flush()
-        entry = (await history.entries(session, project_id=project_id))[0]
+        entry = (await audit.list_entries(session, project_id=project_id))[0]
 
     assert (entry.before, entry.after) == ({"min_runs": 1}, {"min_runs": 7})
 
@@ -155,4 +156,4 @@ async def test_a_change_that_fails_is_not_recorded(database: Database, project_i
         await rename_and_fail()
 
     async with database.session() as session:
-        assert await history.entries(session, project_id=project_id) == []
+        assert await audit.list_entries(session, project_id=project_id) == []

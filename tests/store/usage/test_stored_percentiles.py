@@ -8,7 +8,7 @@ from runtally.db.database import Connection, Database
 from runtally.ingest.queries import insert_runs
 from runtally.models.run import Status, StoredRun
 from runtally.usage.sketch import PERCENTILES
-from runtally.usage.upkeep.merge_queries import merge_sketches
+from runtally.usage.upkeep.queries import merge_sketches
 from runtally.usage.window import INTERVALS, Range, Window
 from tests.factories import examples
 from tests.store.usage.test_read import NOW, runs, store

@@ -368,7 +368,17 @@ def test_cline_is_known_by_the_body_of_its_records() -> None:
     )  # fmt: skip
 
     assert (tokens(call), call.facts["provider"]) == ({"input": 100, "output": 50}, "anthropic")
+    assert call.facts["session"] == "u1"
     assert (failed.status, failed.error_code) == (Status.ERROR, "unknown")
+
+
+@pytest.mark.parametrize(("status", "expected"), [(429, Status.ERROR), (504, Status.TIMEOUT)])
+def test_cline_names_the_status_of_a_failed_request(status: int, expected: Status) -> None:
+    sent: Attributes = {"ulid": "u1", "model": "m", "errorStatus": status, "errorMessage": "You said: hello"}
+
+    (failed,) = calls_of(record(sent, body="task.provider_api_error"), service="cline")
+
+    assert (failed.status, failed.error_code) == (expected, str(status))
 
 
 @pytest.mark.parametrize("service", ["shop", "opencode", "github-copilot", "cursor", "continue-cli"])

@@ -88,6 +88,18 @@ def test_the_same_request_sent_again_takes_nothing(recent: Recent) -> None:
     assert not any(recent.takes(call) for call in calls)
 
 
+def test_a_taken_record_is_taken_again_when_the_call_itself_is_no_longer_remembered(
+    recent: Recent, seconds: Seconds
+) -> None:
+    recent.add([make_call(1, **INNER)], [])
+    seconds.now = SECONDS / 2
+    assert recent.takes(make_call(2, **OUTER))
+    seconds.now = SECONDS
+    recent.add([], [])
+
+    assert recent.takes(make_call(2, **OUTER))
+
+
 def test_after_a_minute_nothing_is_left(recent: Recent, seconds: Seconds) -> None:
     recent.add([make_call(1, **INNER)], [("p", key_of(9))])
     seconds.now = SECONDS
@@ -95,6 +107,7 @@ def test_after_a_minute_nothing_is_left(recent: Recent, seconds: Seconds) -> Non
 
     assert not recent.takes(make_call(2, **OUTER))
     assert not recent._calls  # noqa: SLF001  # What is not there cannot be seen from outside.
+    assert not recent._scopes  # noqa: SLF001  # As above.
     assert not recent._above  # noqa: SLF001  # As above.
 
 

@@ -12,7 +12,7 @@ from quart import Blueprint, request, url_for
 from quart.typing import ResponseReturnValue
 
 from api.current import services
-from runtally.access import history
+from runtally.audit import PAGE, list_entries
 from runtally.cells.cell import Cell
 from runtally.fields import MAX_ROW, parse_whole
 from runtally.models.audit import AuditEntry
@@ -71,17 +71,15 @@ async def audit() -> ResponseReturnValue:
 
     async def of_cell(cell: Cell) -> list[tuple[str, AuditEntry]]:
         async with cell.database.session() as session:
-            found = await history.entries(
-                session, project_id=project_id, before=before.get(cell.name), limit=history.PAGE + 1
-            )
+            found = await list_entries(session, project_id=project_id, before=before.get(cell.name), limit=PAGE + 1)
             return [(cell.name, one) for one in found]
 
     # What is done to a project may be noted in its cell, or with people and keys.
     of_each = await services().cells.ask_each(None, of_cell)
-    found = list(islice(heapq.merge(*of_each, key=lambda one: one[1].at, reverse=True), history.PAGE + 1))
+    found = list(islice(heapq.merge(*of_each, key=lambda one: one[1].at, reverse=True), PAGE + 1))
     page = AuditPage(
         frame=frame("admin_audit.audit"),
-        entries=tuple(_entry(one) for _, one in found[: history.PAGE]),
+        entries=tuple(_entry(one) for _, one in found[:PAGE]),
         filter=Form(values={"project": (project_id or "",)}),
         projects=_choices([one.id for one in await services().cells.list_projects()], project_id),
         older_url=_older_url(found, before, project_id),
@@ -124,9 +122,9 @@ def _position(text: str) -> dict[str, int]:
 def _older_url(
     found: Sequence[tuple[str, AuditEntry]], before: Mapping[str, int], project_id: str | None
 ) -> str | None:
-    if len(found) <= history.PAGE:
+    if len(found) <= PAGE:
         return None
-    position = {**before, **{name: entry.id for name, entry in found[: history.PAGE]}}
+    position = {**before, **{name: entry.id for name, entry in found[:PAGE]}}
     text = ",".join(f"{'' if name == MAIN else f'{name}:'}{number}" for name, number in position.items())
     return url_for("admin_audit.audit", project=project_id, before=text)
 

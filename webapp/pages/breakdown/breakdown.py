@@ -1,7 +1,7 @@
 """The breakdown: runs of a time range grouped by any dimension, with figures and changes for each group."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, ClassVar
@@ -15,7 +15,6 @@ from api.usage_query import read_request
 from runtally.access.scopes import Scope, demand
 from runtally.cells.request import demand_all
 from runtally.errors import ArchiveNotRead, DimensionNotTracked, Forbidden, NotFound
-from runtally.models.dimension import MAX_VALUES
 from runtally.runs.read import read_latencies
 from runtally.runs.values import Latencies
 from runtally.usage.dimensions import BY_MODEL, KEY, MODEL, Dimension
@@ -38,7 +37,7 @@ from webapp.charts.metrics import Metric
 from webapp.charts.series import Groups
 from webapp.links import chosen_project, requested_project
 from webapp.pages.breakdown.rows import KEYS, NAMES, TITLES, Column, Group, Key, Row, groups_of, rows_of, total_row
-from webapp.pages.panel.grouping import GroupMenu, group_menu, read_names
+from webapp.pages.panel.grouping import GroupMenu, group_menu, read_hidden, read_names
 from webapp.pages.panel.narrowing import Chip, LiveSwitch, chips_of, live_switch, range_menu_of
 from webapp.pages.panel.panel import OVERLAPS, Refusal, compared_with, overview_name, refusal_of
 from webapp.pages.panel.ranges import Choice, RangeMenu
@@ -150,6 +149,8 @@ class _Figures:
     before: Summary | None
     total: Group
     latencies: Latencies | None
+    hidden: str | None
+    """What the rest has in addition to small groups."""
 
 
 @blueprint.get("/breakdown")
@@ -235,7 +236,7 @@ async def _page(snapshots: Snapshots, shown: BreakdownView, now: datetime) -> Br
         rows=rows_of(_sorted(groups, shown), view, shown.dimension, shown_groups, figures.total) if figures else (),
         total=total_row(groups, figures.total) if figures and groups else None,
         refusal=refusal,
-        foot=_foot(figures, groups, shown.dimension, tracked),
+        foot=_foot(figures, groups),
     )
 
 
@@ -255,7 +256,8 @@ async def _read(reader: UsageReader, shown: BreakdownView, window: Window, now: 
         before = await read_totals(reader, earlier, run_filter, by, limit=MAX_ROWS)
         total.before = (await read_totals(reader, earlier, run_filter, (), limit=1)).total
     latencies = await read_latencies(reader.connection, view.run_filter, now) if are_of_models else None
-    return _Figures(groups, before, total, latencies)
+    hidden = None if by == BY_MODEL else await read_hidden(reader, window, run_filter, dimension, groups)
+    return _Figures(groups, before, total, latencies, hidden)
 
 
 def _groups(figures: _Figures, shown: BreakdownView, now: datetime) -> tuple[Group, ...]:
@@ -272,9 +274,7 @@ def _sorted(groups: tuple[Group, ...], shown: BreakdownView) -> list[Group]:
     return [*sorted_groups, *(one for one in groups if one.is_rest)]
 
 
-def _foot(
-    figures: _Figures | None, groups: tuple[Group, ...], dimension: Dimension, tracked: Collection[str]
-) -> tuple[str, ...]:
+def _foot(figures: _Figures | None, groups: tuple[Group, ...]) -> tuple[str, ...]:
     if figures is None or not groups:
         return ()
     said = []
@@ -287,11 +287,8 @@ def _foot(
             if listed > 1
             else "The most expensive one is listed; all others are combined."
         )
-        if dimension.tracked_as in tracked:
-            said.append(
-                f"On days with more than {formats.count(MAX_VALUES)} values, the further ones are part of Other and may have "
-                "more than is shown here."
-            )
+    if figures.hidden is not None:
+        said.append(figures.hidden)
     if figures.latencies is not None and figures.latencies.reached is not None:
         said.append(f"p95 covers the runs since {formats.moment(local(figures.latencies.reached))}.")
     return tuple(said)

@@ -8,6 +8,7 @@ from uuid import UUID
 from api.current import services
 from runtally.access.keys import names_of
 from runtally.errors import DimensionNotTracked
+from runtally.models.dimension import MAX_VALUES
 from runtally.usage.dimensions import (
     DIMENSIONS,
     KEY,
@@ -18,11 +19,18 @@ from runtally.usage.dimensions import (
 )
 from runtally.usage.filter import RunFilter
 from runtally.usage.groups.rows import MAX_RUNS_READ
-from runtally.usage.groups.summaries import MAX_GROUPS, read_groups_of, read_latencies_of, read_totals
+from runtally.usage.groups.summaries import (
+    MAX_GROUPS,
+    has_hidden_values,
+    read_groups_of,
+    read_latencies_of,
+    read_totals,
+)
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import Report
 from runtally.usage.summary import Summary
 from runtally.usage.tracked_keys import read_tracked_keys
+from runtally.usage.window import Window
 from webapp import formats, words
 from webapp.charts import series
 from webapp.charts.metrics import Metric, rank_of
@@ -34,6 +42,11 @@ from webapp.view import View, is_open
 NOT_TOLD_APART = (
     f"This range has more than {formats.count(MAX_RUNS_READ)} runs, too many for p95 by {{dimension}}; this is the p95 of all "
     "of them. Choose a shorter range, or group by a tracked key."
+)
+
+HIDDEN = (
+    f"On days with more than {formats.count(MAX_VALUES)} values of {{dimension}}, the further ones count as Other, so a value may "
+    "have more than is shown."
 )
 
 
@@ -64,6 +77,8 @@ class PageGroups:
     """Why there are no groups."""
     note: str | None = None
     """Why the chart has no groups."""
+    hidden: str | None = None
+    """What the rest has in addition to small groups."""
 
 
 async def read_page_groups(reader: UsageReader, view: View, report: Report) -> PageGroups:
@@ -90,12 +105,24 @@ async def _read_groups(
         )
     except DimensionNotTracked as error:
         return PageGroups(refusal=error.message)
+    found = PageGroups(
+        bars=bars, previous=previous, hidden=await read_hidden(reader, bars.window, run_filter, dimension, bars)
+    )
     if latencies is None:
-        return PageGroups(bars=bars, drawn=bars, previous=previous)
+        return replace(found, drawn=bars)
     if latencies.slice_latencies or not latencies.groups:
-        return PageGroups(bars=bars, drawn=latencies, previous=previous)
-    note = NOT_TOLD_APART.format(dimension=words.in_sentence(dimension))
-    return PageGroups(bars=bars, previous=previous, note=note)
+        return replace(found, drawn=latencies)
+    return replace(found, note=NOT_TOLD_APART.format(dimension=words.in_sentence(dimension)))
+
+
+async def read_hidden(
+    reader: UsageReader, window: Window, run_filter: RunFilter, dimension: Dimension, groups: Summary
+) -> str | None:
+    """Return what to say where the rest of the groups includes values beyond those that have stored sums."""
+    if (OTHER,) not in groups.groups or dimension.tracked_as is None:
+        return None
+    is_hidden = await has_hidden_values(reader, window, run_filter, dimension)
+    return HIDDEN.format(dimension=words.in_sentence(dimension)) if is_hidden else None
 
 
 async def _previous_groups(
@@ -120,7 +147,7 @@ async def read_names(reader: UsageReader, run_filter: RunFilter, values: Iterabl
     ids |= {run_filter.key_id} if run_filter.key_id is not None else set()
     if not ids:
         return {}
-    async with services().control_beside(reader.snapshots) as control:
+    async with services().open_control(reader.snapshots) as control:
         return {str(id_): name for id_, name in (await names_of(control, [*ids])).items()}
 
 

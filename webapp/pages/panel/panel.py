@@ -34,8 +34,8 @@ COMPARED_WITH = {
     Range.MONTH: "the same weekdays 28 days earlier",
 }
 # The charts below the main one, out of those that are not the main one.
-BESIDE = (Metric.ERRORS, Metric.LATENCY, Metric.COST)
-MAX_BESIDE = 2
+SIDE_METRICS = (Metric.ERRORS, Metric.LATENCY, Metric.COST)
+MAX_SIDE_CHARTS = 2
 # The figures of a family, side by side.
 VARIANTS = {
     Metric.COST: "Total",
@@ -97,7 +97,7 @@ class Panel:
     """What the main figure shows, or would."""
     main_note: str | None
     refusal: Refusal | None
-    beside: tuple[Figure, ...]
+    side_figures: tuple[Figure, ...]
     lists: tuple[BarList, ...]
     chips: tuple[Chip, ...]
     narrower: Narrower
@@ -155,9 +155,9 @@ def panel_of(  # noqa: PLR0913  # What a report is shown with.
         unpriced_url=f"{path_to('prices.prices')}#unpriced" if may(actor(), Scope.ADMIN, None) else None,
         main=main,
         main_heading=_heading(view),
-        main_note=groups.note or overlaps,
+        main_note=" ".join(filter(None, (groups.note or overlaps, groups.hidden))) or None,
         refusal=None if groups.refusal is None else refusal_of(groups.refusal, of_project),
-        beside=tuple(figure(one, _chart(report, one, None, marks)) for one in _beside(view)),
+        side_figures=tuple(figure(one, _chart(report, one, None, marks)) for one in _side_metrics(view)),
         lists=bar_lists(report, view, groups, drawn, projects, kinds),
         chips=chips_of(view, groups.names),
         narrower=narrower_of(view, report.bars.window),
@@ -190,7 +190,7 @@ def refused_panel(  # noqa: PLR0913, PLR0917  # What a page is shown with.
         main_heading=_heading(view),
         main_note=None,
         refusal=refusal_of(refusal, of_project),
-        beside=(),
+        side_figures=(),
         lists=(),
         chips=chips_of(view, names),
         narrower=narrower_of(view, window),
@@ -224,9 +224,9 @@ def _variants(view: View) -> tuple[Choice, ...]:
     return tuple(Choice(VARIANTS[one], view.replace(metric=one).url, one is view.metric) for one in family)
 
 
-def _beside(view: View) -> list[Metric]:
+def _side_metrics(view: View) -> list[Metric]:
     """Over all projects the table of them has that place."""
-    return [] if view.project_id is None else [one for one in BESIDE if one is not view.metric][:MAX_BESIDE]
+    return [] if view.project_id is None else [one for one in SIDE_METRICS if one is not view.metric][:MAX_SIDE_CHARTS]
 
 
 def overview_name(of_project: str | None) -> str:

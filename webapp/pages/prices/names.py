@@ -30,5 +30,5 @@ async def names_of(control: Connection, snapshots: Snapshots, project_id: str | 
 
 async def names_in_use() -> Names:
     """Return the names of all projects, for a form of an admin."""
-    async with services().cells.snapshots(None) as snapshots, services().control_beside(snapshots) as control:
+    async with services().cells.snapshots(None) as snapshots, services().open_control(snapshots) as control:
         return await names_of(control, snapshots)

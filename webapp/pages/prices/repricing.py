@@ -40,8 +40,8 @@ class Act:
     kind: str = ""
 
 
-START = Act("start", "Change these costs", "button-main")
-RESUME = Act("start", "Go on", "button-main")
+START = Act("start", "Update these costs", "button-main")
+RESUME = Act("start", "Resume", "button-main")
 PAUSE = Act("pause", "Pause")
 CANCEL = Act("cancel", "Cancel", "button-danger")
 STATES = {"start": RepricingState.RUNNING, "pause": RepricingState.PAUSED, "cancel": RepricingState.CANCELLED}

@@ -127,7 +127,7 @@ async def costs(project_id: str) -> ResponseReturnValue:
     form = Form(values={name: (text,) for name, text in request.args.items()})
     async with (
         services().cells.snapshots(project_id) as snapshots,
-        services().control_beside(snapshots) as control,
+        services().open_control(snapshots) as control,
     ):
         connection = snapshots.connection
         page = CostsPage(project, form, await names_of(control, snapshots, project_id))

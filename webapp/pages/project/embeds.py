@@ -11,7 +11,7 @@ from quart.typing import ResponseReturnValue
 from api.current import actor, services
 from api.metric_badge import LABELS
 from runtally.access import embeds, projects
-from runtally.access.history_queries import RecentChanges
+from runtally.access.queries import RecentChanges
 from runtally.access.scopes import Scope, demand
 from runtally.errors import NotFound
 from runtally.usage.dimensions import BY_MODEL, MODEL, STATUS

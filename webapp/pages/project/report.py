@@ -9,7 +9,7 @@ from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
-from runtally.access.history_queries import RecentChanges
+from runtally.access.queries import RecentChanges
 from runtally.access.scopes import Scope, demand, may
 from runtally.budgets.read import get_burn_down
 from runtally.budgets.use import BurnDown

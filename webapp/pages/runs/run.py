@@ -133,7 +133,7 @@ async def run(project_id: str, run_id: str) -> ResponseReturnValue:
     demand(actor(), Scope.RUNS_READ, project_id)
     async with (
         services().cells.snapshots(project_id) as snapshots,
-        services().control_beside(snapshots) as control,
+        services().open_control(snapshots) as control,
     ):
         connection = snapshots.connection
         found = await read.read_run(

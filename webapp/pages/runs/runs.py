@@ -344,7 +344,7 @@ def _live(view: RunsView, now: datetime) -> LiveSwitch | None:
 async def _key_names(snapshots: Snapshots, run_filter: RunFilter) -> Mapping[str, str]:
     if run_filter.key_id is None:
         return {}
-    async with services().control_beside(snapshots) as control:
+    async with services().open_control(snapshots) as control:
         return {str(id_): name for id_, name in (await names_of(control, [run_filter.key_id])).items()}
 
 

@@ -179,8 +179,8 @@ class Sender:
         # A page of a proxy or a wireless network is a 200 too: nothing was stored.
         if status >= SERVER_ERROR or status in (OK, *LATER):
             return retry_after
-        told = document.get("error")
-        message = str(told.get("message"))[:300] if isinstance(told, dict) else "no reason given"
+        error = document.get("error")
+        message = str(error.get("message"))[:300] if isinstance(error, dict) else "no reason given"
         if status not in REFUSED:
             return f"the server refused them with {status}: {message}"
         if not self._refused_until:

@@ -41,8 +41,8 @@ class Callback(CustomLogger):  # type: ignore[misc]  # LiteLLM is not there when
     def _end(self, kwargs: dict[str, Any], began: Any, ended: Any, answer: Any = None, error: Any = None) -> None:
         about, params = kwargs.get("standard_logging_object") or {}, kwargs.get("litellm_params") or {}
         call_id, model = kwargs["litellm_call_id"], str(kwargs.get("model") or "unknown")
-        told = (each.get("custom_llm_provider") for each in (kwargs, params, about))
-        provider = next(filter(None, told), None) or _provider(model)
+        names = (each.get("custom_llm_provider") for each in (kwargs, params, about))
+        provider = next(filter(None, names), None) or _provider(model)
         first, is_hit = kwargs.get("stream") and kwargs.get("completion_start_time"), bool(kwargs.get("cache_hit"))
         labels = {"group": about.get("model_group"), "cacheHit": is_hit}
         call = self._begun.pop(call_id, None) or self._begin(None, None)

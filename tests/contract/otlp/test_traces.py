@@ -1,0 +1,196 @@
+"""Spans sent by OTLP: under which paths and encodings they are runs, and which of them are one run."""
+
+import asyncio
+import gzip
+import zlib
+from collections.abc import AsyncIterator, Callable
+from decimal import Decimal
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from runtally.db.database import Database
+from tests.otlp import JSON, PATHS, PROTOBUF, RUN, ids_of, request_for, spans_of
+from tests.serving import INGEST_KEY, settings_for
+from tests.spans import SECOND, START, TRACE, as_json, as_protobuf, chat, joined, make_request, make_span
+from tests.stored import stored_runs
+from webapp.app import create_app
+
+# Of 1,000 tokens in and 500 out.
+COST = Decimal("0.0105")
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_call_is_a_run_under_every_path_and_in_both_encodings(
+    client: httpx.AsyncClient, database: Database, project_id: str, path: str
+) -> None:
+    for body, headers, empty in (
+        (as_json(request_for(f"{project_id}-j")), JSON, b"{}"),
+        (as_protobuf(request_for(f"{project_id}-p")), PROTOBUF, b""),
+    ):
+        response = await client.post(path, content=body, headers=headers)
+        assert (response.status_code, response.content) == (200, empty)
+        assert response.headers["content-type"] == headers["Content-Type"]
+    (in_json,), (in_protobuf,) = [await stored_runs(database, f"{project_id}-{kind}") for kind in "jp"]
+
+    ignored = {"project_id", "created_at", "metadata"}
+    assert {name: value for name, value in in_json.items() if name not in ignored} == {
+        name: value for name, value in in_protobuf.items() if name not in ignored
+    }
+    assert in_json["id"] == RUN
+    assert in_json["trace_id"] == TRACE
+    assert (in_json["provider"], in_json["model"], in_json["status"]) == ("acme", "acme-large", "success")
+    assert (in_json["input_tokens"], in_json["output_tokens"], in_json["latency_ms"]) == (1000, 500, 2000)
+    assert in_json["occurred_at"].timestamp() == START / SECOND
+    assert in_json["cost_usd"] == COST
+    assert in_json["metadata"] == {
+        "service": f"{project_id}-j", "instrumentation": "tests", "operation": "chat",
+    }  # fmt: skip
+
+
+async def test_a_project_can_be_in_the_path(client: httpx.AsyncClient, database: Database, project_id: str) -> None:
+    named = f"{project_id}/of shop"
+
+    for base in (f"/api/otlp/p/{quote(named, safe='')}", f"/api/otlp/p/{quote(named)}"):
+        response = await client.post(f"{base}/v1/traces", content=as_json(request_for("other")), headers=JSON)
+        assert response.status_code == 200
+
+    assert await ids_of(database, named) == [RUN]
+
+
+async def test_the_same_request_again_changes_nothing(
+    client: httpx.AsyncClient, database: Database, project_id: str
+) -> None:
+    body = as_json(request_for(project_id, *spans_of(5)))
+
+    answers = await asyncio.gather(*(client.post("/v1/traces", content=body, headers=JSON) for _ in range(5)))
+
+    assert {answer.content for answer in answers} == {b"{}"}
+    assert len(await ids_of(database, project_id)) == 5
+
+
+async def test_spans_that_are_no_calls_are_no_runs_and_make_no_project(
+    client: httpx.AsyncClient, database: Database, project_id: str
+) -> None:
+    spans = (make_span({"http.request.method": "GET"}), make_span(chat(gen_ai__operation__name="invoke_agent")))
+
+    response = await client.post("/v1/traces", content=as_json(request_for(project_id, *spans)), headers=JSON)
+
+    assert (response.status_code, response.content) == (200, b"{}")
+    async with database.connection() as connection:
+        assert await connection.fetchval("SELECT count(*) FROM projects WHERE id = $1", project_id) == 0
+
+
+@pytest.mark.parametrize(
+    "packed", [gzip.compress, zlib.compress, lambda body: gzip.compress(body[:50]) + gzip.compress(body[50:])]
+)
+async def test_a_body_may_be_packed(
+    client: httpx.AsyncClient, database: Database, project_id: str, packed: Callable[[bytes], bytes]
+) -> None:
+    body = packed(as_protobuf(request_for(project_id)))
+    encoding = "deflate" if packed is zlib.compress else "gzip"
+
+    response = await client.post("/v1/traces", content=body, headers={**PROTOBUF, "Content-Encoding": encoding})
+
+    assert response.status_code == 200
+    assert await ids_of(database, project_id) == [RUN]
+
+
+async def test_a_body_may_come_in_chunks_without_its_length(
+    client: httpx.AsyncClient, database: Database, project_id: str
+) -> None:
+    body = as_json(request_for(project_id))
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for start in range(0, len(body), 100):
+            yield body[start : start + 100]
+
+    response = await client.post(
+        "/v1/traces", content=pieces(), headers=JSON | {"Content-Type": "application/json; charset=utf-8"}
+    )
+
+    assert response.status_code == 200
+    assert await ids_of(database, project_id) == [RUN]
+
+
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [(b"", PROTOBUF), (b"", JSON), (b"{}", JSON), (b"", {**PROTOBUF, "Content-Encoding": "gzip"})],
+)
+async def test_an_empty_request_is_a_success(client: httpx.AsyncClient, body: bytes, headers: dict[str, str]) -> None:
+    response = await client.post("/v1/traces", content=body, headers=headers)
+
+    assert response.status_code == 200
+    assert response.content == (b"{}" if headers is JSON else b"")
+
+
+async def test_many_spans_are_stored_in_pieces(client: httpx.AsyncClient, database: Database, project_id: str) -> None:
+    response = await client.post(
+        "/v1/traces", content=as_protobuf(request_for(project_id, *spans_of(2500))), headers=PROTOBUF
+    )
+
+    assert response.status_code == 200
+    assert len(await ids_of(database, project_id)) == 2500
+
+
+async def test_nested_and_twin_records_are_one_run_also_in_two_requests(
+    client: httpx.AsyncClient, database: Database, project_id: str
+) -> None:
+    inner = make_span(spanId="1" * 16, parentSpanId="2" * 16)
+    between = make_span({"http.request.method": "POST"}, spanId="2" * 16, parentSpanId="3" * 16)
+    outer = make_span(spanId="3" * 16)
+    twin = make_span(
+        chat(session__id="s"), traceId="b" * 32, spanId="4" * 16,
+        startTimeUnixNano=str(START - 1000), endTimeUnixNano=str(START + 2 * SECOND + 1000),
+    )  # fmt: skip
+    resource = {"service.name": project_id}
+    requests = [
+        make_request(inner, resource=resource, scope="inner"),
+        make_request(between, outer, resource=resource, scope="outer"),
+        make_request(twin, resource=resource, scope="twin"),
+    ]
+    for sent in (*requests, *requests, joined(*requests)):
+        response = await client.post("/v1/traces", content=as_json(sent), headers=JSON)
+        assert response.content == b"{}"
+
+    assert await ids_of(database, project_id) == [f"{TRACE}-{'1' * 16}"]
+
+
+async def test_the_response_model_prices_a_run_whose_own_has_no_price(
+    client: httpx.AsyncClient, database: Database, project_id: str
+) -> None:
+    span = make_span(chat(gen_ai__request__model="acme-router", gen_ai__response__model="acme-large"))
+
+    await client.post("/v1/traces", content=as_json(request_for(project_id, span)), headers=JSON)
+
+    (run,) = await stored_runs(database, project_id)
+    assert (run["model"], run["cost_source"]) == ("acme-router", "catalog")
+    assert run["cost_usd"] == COST
+
+
+async def test_content_is_no_reason_to_refuse_a_span(database_url: str, database: Database, project_id: str) -> None:
+    app = create_app(
+        settings_for(database_url, privacy_mode="reject", otlp_drop="user,service", otlp_attributes="tenant")
+    )
+    attributes = chat(gen_ai__prompt="p", user__id="u", tenant="t", runtally__metadata__prompt="a canary")
+    async with app.test_app() as running:
+        client = running.app.test_client()  # type: ignore[attr-defined]  # Quart's TestApp holds it.
+        response = await client.post(
+            "/v1/traces",
+            data=as_json(request_for(project_id, make_span(attributes))),
+            headers={**JSON, "Authorization": f"Bearer {INGEST_KEY}"},
+        )
+
+    assert response.status_code == 200
+    (run,) = await stored_runs(database, project_id)
+    assert run["user_id"] is None
+    assert run["metadata"] == {"instrumentation": "tests", "operation": "chat", "tenant": "t"}
+
+
+async def test_a_browser_may_send_from_another_site(client: httpx.AsyncClient, project_id: str) -> None:
+    headers = {**JSON, "Origin": "https://shop.example", "Sec-Fetch-Site": "cross-site"}
+
+    response = await client.post("/v1/traces", content=as_json(request_for(project_id)), headers=headers)
+
+    assert response.status_code == 200
