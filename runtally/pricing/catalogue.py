@@ -27,7 +27,8 @@ from runtally.pricing.catalogue_queries import KnownEntry
 from runtally.pricing.overlap import SlotIndex
 
 PACKAGE = "genai-prices"
-EXPORT = (sys.executable, "-m", "runtally.pricing.catalogue_export")
+# -P: not with modules of the working folder, whose names may be those of libraries.
+EXPORT = (sys.executable, "-P", "-m", "runtally.pricing.catalogue_export")
 
 # One export for each version that was installed while this process ran: 70 KB instead of 1.5 MB.
 _exported: dict[tuple[tuple[str, ...], str], bytes] = {}

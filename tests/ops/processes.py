@@ -50,7 +50,7 @@ def run(command: list[str], data_dir: Path, **more: str) -> subprocess.Completed
 
 @contextmanager
 def started(
-    command: list[str], data_dir: Path, *, user: int | None = None, **more: str
+    command: list[str], data_dir: Path, *, user: int | None = None, cwd: Path | None = None, **more: str
 ) -> Iterator[subprocess.Popen[str]]:
     """A process with pipes to it, in a group of its own; at the end its pipes are closed and it is waited for.
 
@@ -59,6 +59,7 @@ def started(
     process = subprocess.Popen(  # noqa: S603  # Our own programs.
         command,
         env=environment(data_dir, **more),
+        cwd=cwd,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -44,7 +44,12 @@ def takes_connections(port: int) -> bool:
 
 @contextmanager
 def serving(
-    data_dir: Path, *flags: str, port: int | None = None, early: signal.Signals | None = None, **more: str
+    data_dir: Path,
+    *flags: str,
+    port: int | None = None,
+    early: signal.Signals | None = None,
+    cwd: Path | None = None,
+    **more: str,
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The service in dev mode, live, and its URL; given an early signal, it got that while it started."""
     port = port or free_port()
@@ -52,7 +57,7 @@ def serving(
     command = [RUNTALLY, "serve", "--provision", "--port", str(port), *flags]
     # Quiet unless something is wrong: requests are told at INFO.
     settings = {"SERVICE_DEV_MODE": "1", "LOG_LEVEL": "WARNING", **more}
-    with started(command, data_dir, user=None, **settings) as process:
+    with started(command, data_dir, user=None, cwd=cwd, **settings) as process:
         try:
             if early:
                 until(lambda: takes_connections(port))
@@ -89,6 +94,20 @@ def test_a_term_signal_ends_everything_in_order(settings: Settings) -> None:
 
     assert (process.returncode, errors) == (0, "")
     until(lambda: not any(is_running(pid) for pid in family))
+
+
+def test_files_in_the_working_folder_are_not_imported_whatever_their_names(data_dir: Path, tmp_path: Path) -> None:
+    for name in ("runtally", "types", "zlib"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('This file of the working folder was imported.')")
+
+    # A first start also reads the price catalogue, in a process of its own.
+    with serving(data_dir, "--workers", "2", cwd=tmp_path) as (process, url):
+        health = httpx.get(f"{url}/api/health").status_code
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=END_SECONDS)
+
+    assert health == 200
+    assert (process.returncode, errors) == (0, "")
 
 
 def test_a_worker_that_dies_while_it_is_asked_whether_it_lives_is_replaced_at_once(settings: Settings) -> None:

@@ -96,12 +96,16 @@ def listening(settings: Settings) -> socket.socket:
 
 
 def _hand_over(settings: Settings, url: str, *, port: int) -> None:
-    """Workers read the environment: it gets what flags said, where the embedded server is, and the port that was free."""
+    """Workers read the environment: it gets what flags said, where the embedded server is, and the port that was free.
+
+    PYTHONSAFEPATH keeps a worker that starts from importing files of the working folder, such as a `types.py`.
+    """
     os.environ |= {
         "DATABASE_URL": url,
         "DATA_DIR": str(settings.data_dir),
         "HOST": settings.host,
         "PORT": str(port),
+        "PYTHONSAFEPATH": "1",
     }
 
 
