@@ -15,7 +15,7 @@ from runtally.otlp.bodies import ENCODINGS
 def refuse_other_types() -> None:
     """Raise `UnsupportedMediaType` for a type that is not OTLP, or a compression that is not supported."""
     if request.mimetype not in {PROTOBUF, JSON}:
-        raise UnsupportedMediaType(f"Send OTLP as {PROTOBUF} or {JSON}; a Collector does with the exporter otlphttp.")
+        raise UnsupportedMediaType(f"Send OTLP as {PROTOBUF} or {JSON}; a Collector does with the exporter otlp_http.")
     if _encoding() not in ENCODINGS:
         raise UnsupportedMediaType("Send the body plain, or with Content-Encoding: gzip or deflate.")
 

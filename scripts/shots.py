@@ -180,7 +180,8 @@ def _take(page: Page, options: argparse.Namespace, name: str, suffix: str) -> li
 
 
 def _wait_for_charts(page: Page) -> None:
-    # Charts far below are drawn when they come near.
+    # Charts are drawn for somebody, and those far below when they come near.
+    page.keyboard.press("Shift")
     for plot in page.locator(".chart-plot:visible").all():
         plot.scroll_into_view_if_needed()
         expect(plot).to_have_attribute("data-ready", "")

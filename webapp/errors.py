@@ -13,6 +13,7 @@ from runtally.errors import (
     BodyTooLarge,
     Forbidden,
     InvalidLink,
+    QueryTooSlow,
     RateLimited,
     RuntallyError,
     StoreUnavailable,
@@ -38,6 +39,10 @@ MESSAGES = {
     413: "Nothing was changed. Go back and send less at once, such as a part of the file.",
 }
 NOT_WITH_THIS_KEY = "The key you signed in with doesn't open this page. Sign in with one that does."
+NOT_WITH_THIS_LINK = (
+    "The link you opened shows one project's charts, totals and experiments. Individual runs, settings and other projects need "
+    "an account."
+)
 OUT_OF_REACH_CELL = (
     "The database of cell {cell} is out of reach. Accepted runs are stored. Try again in a moment; the projects of other cells "
     "are not affected."
@@ -148,6 +153,8 @@ def _title(shown: RuntallyError | HTTPException | None, status: int) -> str:
         return "This form was not sent from this site"
     if isinstance(shown, TooManyDownloads):
         return "Too many downloads at once"
+    if isinstance(shown, QueryTooSlow):
+        return "That takes too long"
     return TITLES.get(status, TITLES[422] if status < 500 else "Something broke on our side")  # noqa: PLR2004  # Server errors.
 
 
@@ -156,6 +163,8 @@ def _message(shown: RuntallyError | HTTPException | None, status: int) -> str:
         return OUT_OF_REACH_CELL.format(cell=shown.cell) if shown.cell else OUT_OF_REACH
     if _is_not_theirs(shown) and actor().kind is ActorKind.KEY:
         return NOT_WITH_THIS_KEY
+    if _is_not_theirs(shown) and actor().kind is ActorKind.LINK:
+        return NOT_WITH_THIS_LINK
     if isinstance(shown, RuntallyError) and not isinstance(shown, BodyTooLarge):
         return " ".join(f"{one.path}: {one.message}" for one in shown.details) or shown.message
     return MESSAGES.get(status, BUG if status >= 500 else "Go back and try another way.")  # noqa: PLR2004  # Server errors.

@@ -125,7 +125,7 @@ def _opentelemetry(endpoint: str, key: str) -> Way:
     collector = "\n".join(
         (
             "exporters:",
-            "  otlphttp/runtally:",
+            "  otlp_http/runtally: # Before version 0.144: otlphttp/runtally",
             f"    endpoint: {json.dumps(endpoint)}",
             f"    headers: {{ Authorization: {json.dumps(f'Bearer {key}')} }}",
         )

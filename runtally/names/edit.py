@@ -32,7 +32,7 @@ async def set_rule(  # noqa: PLR0913, PLR0917  # What is set, by whom and when.
     if not is_key(key):
         wrong.append(Detail("key", f"Name a key of metadata with 1 to {MAX_KEY_LENGTH} characters, such as user."))
     if storage not in set(NameStorage):
-        wrong.append(Detail("storage", "Choose one of the three."))
+        wrong.append(Detail("storage", "Choose hashed, dropped or plain."))
     if storage == NameStorage.HASHED and not can_hash:
         wrong.append(Detail("storage", "This server cannot hash: its operator has to set NAMES_SECRET or SECRET_KEY."))
     if wrong:

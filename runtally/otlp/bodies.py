@@ -37,7 +37,8 @@ class LargeBodies:
 
         Raises `BodyTooLarge`, `InvalidOtlp`, and `StoreBusy` where too many wait for a place, or for too long.
         """
-        window = _WINDOWS.get(encoding)
+        # Nothing is nothing, however it is said to be packed.
+        window = _WINDOWS.get(encoding) if body else None
         small = min(LARGE_BODY, self._limit)
         whole = body if window is None else await _inflated(body, window, small)
         if whole is not None and len(whole) <= small:

@@ -144,7 +144,9 @@ class _Check:
         text = self.text("pattern")
         if match is Match.EXACT:
             if text:
-                self.fail("pattern", "An exact name has no pattern; leave it empty, or match by it.")
+                self.fail(
+                    "pattern", "An exact name takes no pattern. Clear the pattern, or choose another kind of match."
+                )
             return None
         if not text or len(text) > MAX_PATTERN:
             self.fail("pattern", f"Give a pattern of 1 to {MAX_PATTERN} characters.")
@@ -158,7 +160,9 @@ class _Check:
     def project(self) -> str | None:
         text = trimmed(self.text("project_id"))
         if text and not is_project_id(text):
-            self.fail("project_id", "This can be no project's id.")
+            self.fail(
+                "project_id", "Enter the id of a project, 1 to 128 characters, or leave it empty for all projects."
+            )
         return text or None
 
     def tokens(self) -> int:

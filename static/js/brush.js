@@ -1,13 +1,14 @@
 // A click on a bucket of a chart narrows the page to its time, a drag over several to theirs: where their rows in the table lead.
 
-const BOX = ".chart-plot[data-chart-narrows][data-ready]";
+const BOX = ".chart-plot[data-chart-narrows]:not([data-failed])";
 const LEAST_PIXELS = 6;
 
 let drag;
 
 function begin(event) {
+  cancel();
   const box = event.target.closest?.(BOX);
-  if (!box?.view || event.button !== 0) return;
+  if (!box || event.button !== 0) return;
   drag = { box, from: event.clientX, isTouch: event.pointerType === "touch" };
   // Dragging selects a time range, not the text around the chart.
   if (!drag.isTouch) event.preventDefault();
@@ -15,7 +16,7 @@ function begin(event) {
 
 function move(event) {
   // A finger that moves scrolls the page.
-  if (!drag || drag.isTouch || Math.abs(event.clientX - drag.from) < LEAST_PIXELS) return;
+  if (!drag?.box.view || drag.isTouch || Math.abs(event.clientX - drag.from) < LEAST_PIXELS) return;
   drag.mark ??= drag.box.appendChild(Object.assign(document.createElement("div"), { className: "brush" }));
   const [first, last] = chosen(event);
   const { left, bucket } = scale();
@@ -26,6 +27,11 @@ function move(event) {
 function finish(event) {
   if (!drag) return;
   const { box } = drag;
+  // The first touch of a page is what makes the chart answer.
+  if (!box.view) {
+    box.addEventListener("drawn", () => finish(event), { once: true });
+    return;
+  }
   const [first, last] = chosen(event);
   const links = box.closest("figure").querySelectorAll("tbody th a");
   const isInside = inside(event);

@@ -1,21 +1,30 @@
 // Draws the charts: every .chart-plot with a data-chart-src, whenever it appears or the server renders it anew. What it draws came with the
 // page, in the data block below the box; without one it is asked for.
 //
-// The box carries its state for styles and tests: data-loading, data-refreshing, data-ready or data-failed. A morph takes these attributes
-// away, because the server does not send them; that is how a chart is seen to need fresh figures under the same URL.
+// The server has drawn it already; what the script adds is that it answers. So the drawing of the server stays until there is somebody to
+// answer, and a page that nobody touches costs its device nothing.
+//
+// The box carries its state for styles and tests: data-pictured, data-loading, data-refreshing, data-ready or data-failed. A morph takes
+// these attributes away, because the server does not send them; that is how a chart is seen to need fresh figures under the same URL.
 
 const BOX = ".chart-plot[data-chart-src]";
 const TOOLTIP = "chart-tooltip";
 const SECONDS_TO_LOAD = 30;
 // A chart is drawn when it comes so near to what is seen: drawing all at once keeps a phone busy for half a second.
 const NEAR = "400px";
-const STATES = ["loading", "refreshing", "ready", "failed"];
+const STATES = ["pictured", "loading", "refreshing", "ready", "failed"];
+// A mouse that moves, a finger, a key, a wheel.
+const SIGNS = ["pointermove", "pointerdown", "keydown", "wheel"];
 
 const charts = new Map();
 const pageLoaded =
   document.readyState === "complete"
     ? Promise.resolve()
     : new Promise((resolve) => addEventListener("load", resolve, { once: true }));
+
+const reader = new Promise((resolve) => {
+  for (const sign of SIGNS) addEventListener(sign, resolve, { once: true, passive: true, capture: true });
+});
 
 let bundle;
 let compiler;
@@ -86,6 +95,7 @@ function inTurn(work) {
 class Chart {
   constructor(box) {
     this.box = box;
+    this.isPictured = box.querySelector("svg") !== null;
     this.sizes = new ResizeObserver(() => this.fit());
     this.sizes.observe(box);
     this.nearness = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && this.come(), {
@@ -112,11 +122,19 @@ class Chart {
   }
 
   async load(src) {
-    // Under the same URL the figures are nearly the same, so the chart stays as bright as it is.
-    this.show(src === this.src && this.view ? "refreshing" : "loading");
-    this.src = src;
     this.request?.abort();
     const { signal } = (this.request = new AbortController());
+    // Under the same URL the figures are nearly the same, so the chart stays as bright as it is.
+    const state = src === this.src && this.view ? "refreshing" : "loading";
+    this.src = src;
+    if (this.isPictured) {
+      // What is drawn anew has other figures than the picture.
+      this.isPictured = false;
+      this.show("pictured");
+      await reader;
+      if (signal.aborted) return;
+    }
+    this.show(state);
     try {
       const [text, vega] = await Promise.all([this.sent() ?? fetchText(src, signal), loadBundle()]);
       if (signal.aborted) return;
@@ -162,6 +180,7 @@ class Chart {
     this.view = this.box.view = view;
     this.box.replaceChildren(plot);
     this.fit();
+    this.box.dispatchEvent(new Event("drawn"));
   }
 
   size() {

@@ -109,8 +109,9 @@ def path_of(project_id: str) -> str:
 
 
 def drawn(page: Page) -> None:
-    """Waits until every chart is, going to each: far below they are drawn only when one comes near."""
+    """Waits until the script has drawn every chart, going to each: it draws for somebody, and only what is near."""
     expect(page.locator(".chart-plot").first).to_be_attached()
+    page.keyboard.press("Shift")
     page.evaluate(GO_TO_EACH_CHART)
     # One in a part of the page that is closed is drawn when that is opened.
     expect(page.locator(".chart-plot:not([data-ready]):visible")).to_have_count(0)

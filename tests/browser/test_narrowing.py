@@ -4,11 +4,13 @@ import re
 from datetime import datetime, timedelta
 from urllib.parse import parse_qs, urlsplit
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from tests.browser.conftest import PROJECT, drawn, post
 from tests.factories import make_run
 from tests.serving import Server
+
+PHONE: ViewportSize = {"width": 390, "height": 844}
 
 
 def test_a_bar_and_a_row_lead_to_what_got_expensive(project_page: Page) -> None:
@@ -61,6 +63,17 @@ def test_a_drag_over_bars_leads_to_their_time_and_a_chart_can_be_saved(project_p
     )
     assert timedelta(hours=4 * 6) <= until - since <= timedelta(hours=6 * 6)
     drawn(project_page)
+
+
+def test_the_first_touch_of_a_page_opens_the_time_that_it_is_on(browser: Browser, story: Server) -> None:
+    page = browser.new_context(viewport=PHONE, has_touch=True, is_mobile=True).new_page()
+    page.goto(f"{story.url}/projects/{PROJECT}")
+    expect(page.locator("#main-chart-plot")).to_have_attribute("data-pictured", "")
+
+    page.locator("#main-chart-plot").tap(position={"x": 200, "y": 60})
+
+    expect(page).to_have_url(re.compile(r"since=.*until="))
+    drawn(page)
 
 
 def test_a_time_of_ones_own_is_filled_in(project_page: Page) -> None:

@@ -184,6 +184,7 @@ def test_a_chart_that_does_not_load_says_so_and_can_be_tried_again(
     complaints.expect("net::ERR_FAILED", "A chart did not load")
     page.route("**/charts.min.js*", lambda route: route.abort())
     page.goto(f"{story.url}/projects/{PROJECT}")
+    page.keyboard.press("Shift")
     failed = page.locator("#main-chart .chart-plot")
     expect(failed).to_contain_text("This chart didn't load.")
 
@@ -227,6 +228,20 @@ def test_without_javascript_links_and_tables_do(browser: Browser, story: Server)
     expect(page).to_have_url(re.compile(r"range=30d&metric=tokens"))
 
 
+def test_what_draws_charts_comes_when_somebody_is_there(first_visit: Page, story: Server) -> None:
+    asked: list[str] = []
+    first_visit.on("request", lambda request: asked.append(request.url))
+    first_visit.goto(f"{story.url}/projects/{PROJECT}")
+    expect(first_visit.locator("#main-chart-plot[data-pictured] .paint-plot path").first).to_be_visible()
+    assert not [url for url in asked if "/vega" in url]
+
+    first_visit.mouse.move(5, 5)
+
+    expect(first_visit.locator("#main-chart-plot")).to_have_attribute("data-ready", "")
+    expect(first_visit.locator("#main-chart-plot .paint-plot")).to_have_count(0)
+    assert [url for url in asked if "/vega" in url]
+
+
 def test_a_first_visit_costs_little(first_visit: Page, story: Server) -> None:
     sizes: list[int] = []
     first_visit.on("requestfinished", lambda request: sizes.append(request.sizes()["responseBodySize"]))
@@ -248,3 +263,19 @@ def test_the_first_chart_is_on_the_first_screen_of_a_phone(page: Page, story: Se
 
     assert plot is not None
     assert plot["y"] + plot["height"] <= PHONE["height"]
+
+
+def test_on_a_phone_the_chosen_figure_and_tab_are_in_sight_in_one_row(page: Page, story: Server) -> None:
+    page.set_viewport_size(PHONE)
+
+    page.goto(f"{story.url}/projects/{PROJECT}?metric=tokens")
+    chosen = page.locator("#kpi-tokens").bounding_box()
+    assert chosen is not None
+    assert chosen["x"] + chosen["width"] <= PHONE["width"]
+
+    page.goto(f"{story.url}/projects/{PROJECT}/settings/general")
+    tabs = page.get_by_role("navigation", name="Settings").get_by_role("link")
+    assert len({box["y"] for tab in tabs.all() if (box := tab.bounding_box())}) == 1
+    chosen = page.get_by_role("link", name="General").bounding_box()
+    assert chosen is not None
+    assert chosen["x"] + chosen["width"] <= PHONE["width"]

@@ -1,10 +1,14 @@
 """The JSON that charts are drawn from."""
 
+import re
+
 import pytest
 from quart.typing import TestClientProtocol as Browser
 
 from tests.factories import make_run
 from tests.pages.conftest import Post
+from tests.pages.looking import html_of
+from webapp.charts.series import MAX_LINES
 
 
 @pytest.mark.parametrize("name", ["cost", "runs", "errors", "latency", "tokens"])
@@ -38,6 +42,24 @@ async def test_the_cost_chart_is_split_as_asked(reader: Browser, post: Post, pro
     assert len({slot for _, slot in models["rows"]}) == 3
     totals = {chart["tips"][-1]["total"] for chart in (models, providers, statuses)}
     assert totals == {"$3.02"}
+
+
+async def test_a_model_without_a_line_keeps_its_colour_in_the_list(
+    reader: Browser, post: Post, project_id: str
+) -> None:
+    await post(*(make_run(provider="zeta", model=f"z{number}", costUSD=number + 1) for number in range(7)))
+
+    def colours(html: str) -> list[str]:
+        models = html.partition('id="models')[2].partition("</section>")[0]
+        return re.findall(r'class="swatch (\w+)"', models)
+
+    by_cost = await html_of(reader, f"/projects/{project_id}")
+    by_latency = await html_of(reader, f"/projects/{project_id}?metric=latency")
+    lines = await (await reader.get(f"/charts/latency.json?project={project_id}&by=model")).get_json()
+
+    assert len(lines["rows"]) == MAX_LINES
+    assert "other" not in colours(by_cost)
+    assert colours(by_latency) == colours(by_cost)
 
 
 async def test_an_unknown_chart_is_not_found(reader: Browser) -> None:

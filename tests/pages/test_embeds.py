@@ -66,13 +66,13 @@ async def test_sharing_shows_what_is_public_and_takes_it_back(member: Browser, p
 async def test_public_badges_can_be_copied_without_a_public_address_of_charts(
     member: Browser, stranger: Browser, project_id: str
 ) -> None:
-    assert "need a public address" in text_of(await html_of(member, f"/projects/{project_id}"))
+    assert "are not public" in text_of(await html_of(member, f"/projects/{project_id}"))
     await member.post(f"/projects/{project_id}/settings/badges", form={"badges": "public"})
 
     page = await html_of(member, f"/projects/{project_id}")
 
     path = f"/api/badge/project/{project_id}.svg?metric=cost"
-    assert "need a public address" not in text_of(page)
+    assert "are not public" not in text_of(page)
     assert f'src="{path}"' in page
     assert "unknown" not in await svg_at(stranger, path)
 

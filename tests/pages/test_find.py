@@ -18,7 +18,7 @@ async def test_a_project_is_found_with_its_pages(reader: Browser, post: Post, pr
 
     links = _links(await part_of(reader, f"/find?q={project_id.upper()}"))
 
-    assert links[:10] == [
+    assert links[:17] == [
         f"/projects/{project_id}",
         f"/runs?project={project_id}",
         f"/projects/{project_id}/sessions",
@@ -26,8 +26,15 @@ async def test_a_project_is_found_with_its_pages(reader: Browser, post: Post, pr
         f"/projects/{project_id}/speed",
         f"/projects/{project_id}/cache",
         f"/projects/{project_id}/compare",
+        f"/experiments?project={project_id}",
+        f"/projects/{project_id}/budgets",
         f"/projects/{project_id}/costs",
         f"/projects/{project_id}/settings",
+        f"/projects/{project_id}/settings/tracked-keys",
+        f"/projects/{project_id}/settings/names",
+        f"/projects/{project_id}/settings/alerts",
+        f"/projects/{project_id}/settings/links",
+        f"/projects/{project_id}/settings/general",
         f"/projects/{project_id}/send",
     ]
 
@@ -38,7 +45,8 @@ async def test_a_model_and_a_page_are_found_by_a_part_of_their_name(reader: Brow
     assert "/?model=acme%2Ffindable-9" in [
         link.replace("acme/", "acme%2F") for link in _links(await part_of(reader, "/find?q=findable"))
     ]
-    assert "/admin/audit" in _links(await part_of(reader, "/find?q=audit"))
+    for page in ("audit", "budgets", "clients", "health", "users"):
+        assert f"/admin/{page}" in _links(await part_of(reader, f"/find?q={page}"))
 
 
 async def test_a_run_is_found_by_its_whole_id(reader: Browser, post: Post, project_id: str) -> None:

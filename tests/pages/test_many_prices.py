@@ -87,6 +87,25 @@ async def test_past_runs_are_repriced_after_a_look_at_what_changes(
     assert 'id="since-error"' in await refused(reader, "/admin/prices/repricing", since="soon")
 
 
+async def test_a_repricing_says_that_nothing_would_change_and_refuses_an_end_before_its_start(
+    reader: Browser, post: Post, project_id: str, provider: str, database: Database
+) -> None:
+    await saved(reader, provider)
+    prices = app_prices(reader)
+    await prices.refresh()
+    await post(make_run(provider=provider, model="large"))
+
+    made = await reader.post("/admin/prices/repricing", form={"project": project_id})
+    repricer = Repricer(database, lambda _: [database], prices, system_clock, queued=False)
+    compared = await finished(repricer, reader, made.headers["Location"])
+    backwards = await refused(reader, "/admin/prices/repricing", since="2026-02-01", until="2026-01-01")
+
+    assert "Nothing would change. Done" in text_of(compared)
+    assert "/cancel" not in compared
+    assert "The end must come after the start." in text_of(backwards)
+    assert 'id="until-error"' in backwards
+
+
 async def finished(repricer: Repricer, reader: Browser, url: str) -> str:
     """The page at the end. The application does steps in the background as well; who comes first does not matter."""
     html = await html_of(reader, url)

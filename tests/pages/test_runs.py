@@ -287,7 +287,7 @@ async def test_a_run_without_a_price_leads_to_where_it_is_entered(
     url = f"/projects/{project_id}/runs/a"
 
     assert 'href="/admin/prices/new?provider=acme&amp;model=new+%26+free"' in await html_of(reader, url)
-    assert "Add its price" not in await html_of(await signed_in(project_id, READ), url)
+    assert "Add price" not in await html_of(await signed_in(project_id, READ), url)
 
 
 async def test_a_run_is_found_by_its_id_from_a_page_that_is_not_there(

@@ -5,9 +5,11 @@ import re
 import shlex
 import tomllib
 from base64 import b64encode
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import yaml
 from quart import Quart
 from quart.typing import TestClientProtocol as Browser
 
@@ -23,6 +25,7 @@ from tests.spans import as_json, make_request, make_span
 from webapp.app import create_app
 from webapp.snippets import Way, ways_to_send
 
+ROOT = Path(__file__).parents[2]
 SECRET = re.compile(r"rt_[\w-]{43}")
 WAYS = ["curl", "Python", "TypeScript", "LiteLLM", "Langfuse", "OpenTelemetry", "Coding agents"]
 
@@ -150,6 +153,17 @@ async def test_the_settings_of_opentelemetry_lead_to_the_receiver(
         await _export(closed_app, environment[endpoint] + below, environment[headers], way)
 
     assert await _runs_of(database, project_id) == 2
+
+
+async def test_the_settings_of_the_collector_have_the_exporter_of_the_guide(project_id: str) -> None:
+    way = _way("rt_key", project_id, "opentelemetry")
+    (text,) = (one.text for one in way.snippets if one.id == "opentelemetry-collector")
+
+    ((exporter, settings),) = yaml.safe_load(text)["exporters"].items()
+
+    assert settings == {"endpoint": "http://localhost", "headers": {"Authorization": "Bearer rt_key"}}
+    guide = (ROOT / "docs" / "opentelemetry.md").read_text()
+    assert f"  {exporter}: # Before version 0.144: otlphttp/runtally\n" in guide
 
 
 async def test_the_settings_of_agents_are_files_that_name_the_receiver_and_the_key(project_id: str) -> None:

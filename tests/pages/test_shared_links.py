@@ -54,6 +54,9 @@ async def test_a_link_opens_the_project_for_reading_and_nothing_else(
     ):
         assert (await stranger.get(closed)).status_code in {403, 404}, closed
     assert (await stranger.post(f"/projects/{project_id}/settings/links", form={"name": "x"})).status_code == 403
+    refusal = text_of(await (await stranger.get(f"/projects/{project_id}/settings")).get_data(as_text=True))
+    assert "The link you opened shows one project's charts" in refusal
+    assert " key" not in refusal
 
 
 async def test_a_link_names_no_users_and_no_values_of_metadata(

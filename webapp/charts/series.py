@@ -67,7 +67,7 @@ class Groups(Struct, frozen=True):
 
     dimension: Dimension
     slots: Mapping[str, str]
-    """The colour of each value that is shown by itself."""
+    """The colours of values: of all that the chart shows by themselves, and of others that only the page around it names."""
     names: Mapping[str, str] = field(default_factory=dict)
     """Values whose name is another text."""
 
@@ -94,7 +94,10 @@ def chart(
     if metric.is_sum:
         return _bars(summary, previous, metric, groups, marks)
     rate = RATES[metric]
-    return _line(summary, rate, marks) if groups is None else _lines(summary, rate, groups, marks)
+    if groups is None:
+        return _line(summary, rate, marks)
+    shown = charted(summary, metric)
+    return _lines(summary, rate, [value for value in groups.slots if value in shown], groups, marks)
 
 
 def _biggest(summary: Summary, metric: Metric, most: int) -> list[str]:
@@ -215,8 +218,8 @@ def _line(summary: Summary, rate: Rate, marks: Sequence[Mark]) -> Chart:
     )
 
 
-def _lines(summary: Summary, rate: Rate, groups: Groups, marks: Sequence[Mark]) -> Chart:
-    """Draw a line for each value with a colour, the biggest first."""
+def _lines(summary: Summary, rate: Rate, shown: Sequence[str], groups: Groups, marks: Sequence[Mark]) -> Chart:
+    """Draw a line for each of these values."""
     window, starts = summary.window, summary.window.buckets
     names = titles(window)
 
@@ -231,7 +234,7 @@ def _lines(summary: Summary, rate: Rate, groups: Groups, marks: Sequence[Mark]) 
         )
         return Series(groups.name(value), groups.slots[value], tuple(map(rate.of, points)))
 
-    lines = [series(value) for value in groups.slots]
+    lines = [series(value) for value in shown]
     columns = [[_text(rate, value) for value in one.values] for one in lines]
     known = [value for one in lines for value in one.values if value is not None]
     time, times = time_column(names)

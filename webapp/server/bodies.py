@@ -19,28 +19,45 @@ from webapp.server.tracing import Application, Message, Receive, Scope, Send
 # Room for so many of the largest bodies, and of those of OTLP, which a Collector makes large.
 MAX_IN_FLIGHT = 16
 OTLP_MAX_IN_FLIGHT = 4
+# A server reads larger pieces from a client that is not slow.
+SMALL_PIECE = 4_096
 
 
 class _Pieces:
-    """Bytes in the pieces in which they arrived, joined once. Bytes that grow are copied many times."""
+    """Bytes in the pieces in which they arrived, joined once. Bytes that grow are copied many times.
+
+    Small pieces after the first are joined to larger ones, since each is an object that takes more memory than its bytes.
+    """
 
     def __init__(self) -> None:
-        self._pieces: list[bytes] = []
+        self._pieces: list[bytes | bytearray] = []
+        self._small = bytearray()
         self._size = 0
 
     def extend(self, piece: bytes) -> None:
-        self._pieces.append(piece)
         self._size += len(piece)
+        if self._pieces and len(piece) < SMALL_PIECE:
+            self._small += piece
+            return
+        self._collect()
+        self._pieces.append(piece)
 
     def clear(self) -> None:
         self._pieces.clear()
+        self._small.clear()
         self._size = 0
 
     def __len__(self) -> int:
         return self._size
 
     def __bytes__(self) -> bytes:
+        self._collect()
         return b"".join(self._pieces)
+
+    def _collect(self) -> None:
+        if self._small:
+            self._pieces.append(self._small)
+            self._small = bytearray()
 
 
 class BodyInPieces(Body):

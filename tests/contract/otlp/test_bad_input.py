@@ -68,7 +68,7 @@ async def test_a_malformed_body_is_refused_as_a_whole(
 async def test_other_types_are_refused(client: httpx.AsyncClient, headers: dict[str, str], signal: str) -> None:
     response = await client.post(f"/v1/{signal}", content=b"{}", headers=headers)
 
-    assert_refused(response, 415, 3, says="gzip" if "Content-Encoding" in headers else "otlphttp")
+    assert_refused(response, 415, 3, says="gzip" if "Content-Encoding" in headers else "otlp_http")
 
 
 @pytest.mark.parametrize("path", [*PATHS, "/v1/logs", "/v1/metrics", "/api/otlp/p/x/v1/logs"])

@@ -114,7 +114,10 @@ async def test_a_body_may_come_in_chunks_without_its_length(
     assert await ids_of(database, project_id) == [RUN]
 
 
-@pytest.mark.parametrize(("body", "headers"), [(b"", PROTOBUF), (b"", JSON), (b"{}", JSON)])
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [(b"", PROTOBUF), (b"", JSON), (b"{}", JSON), (b"", {**PROTOBUF, "Content-Encoding": "gzip"})],
+)
 async def test_an_empty_request_is_a_success(client: httpx.AsyncClient, body: bytes, headers: dict[str, str]) -> None:
     response = await client.post("/v1/traces", content=body, headers=headers)
 

@@ -116,7 +116,7 @@ def test_a_field_is_taken_up_to_its_limit_and_not_beyond(field: str, taken: str,
     ("sent", "message"),
     [
         ({"match": "fuzzy"}, "Use one of exact, prefix, regex."),
-        ({"pattern": "gpt"}, "An exact name has no pattern; leave it empty, or match by it."),
+        ({"pattern": "gpt"}, "An exact name takes no pattern. Clear the pattern, or choose another kind of match."),
         ({"match": "prefix"}, "Give a pattern of 1 to 4000 characters."),
         ({"match": "regex", "pattern": "("}, "This is no regular expression: missing )."),
         ({"input_per_million": ""}, "Enter at least one amount; 0 if it is free."),

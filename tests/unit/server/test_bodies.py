@@ -1,5 +1,7 @@
 """Bodies of requests that arrive in pieces."""
 
+import tracemalloc
+
 import pytest
 from werkzeug.exceptions import RequestEntityTooLarge
 
@@ -50,3 +52,18 @@ async def test_a_cleared_body_is_empty() -> None:
 async def test_a_body_over_its_limit_is_refused() -> None:
     with pytest.raises(RequestEntityTooLarge):
         await received(b"12345", b"67890", b"1", limit=10)
+
+
+async def test_a_body_of_many_small_pieces_takes_little_more_memory_than_its_bytes() -> None:
+    body = BodyInPieces(None, None)
+    tracemalloc.start()
+    try:
+        for number in range(100_000):
+            body.append(number.to_bytes(3))
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    body.set_complete()
+
+    assert taken < 2 * 300_000
+    assert await body == b"".join(number.to_bytes(3) for number in range(100_000))

@@ -152,10 +152,16 @@ async def read_names(reader: UsageReader, run_filter: RunFilter, values: Iterabl
 
 
 async def read_chart_groups(found: PageGroups, view: View) -> Groups | None:
-    """Return the groups of a chart with the colour of each value; None if the chart has none."""
+    """Return the groups of a chart with the colour of each value; None if the chart has none.
+
+    Lines are fewer than bars and have no rest, which is what grey means: the other values of the list keep their colours.
+    """
     if view.by is None or found.drawn is None:
         return None
-    slots = await read_slots(view.by, series.charted(found.drawn, view.metric))
+    values = series.charted(found.drawn, view.metric)
+    if not view.metric.is_sum and found.bars is not None:
+        values += [value for value in series.charted(found.bars, Metric.COST) if value not in values]
+    slots = await read_slots(view.by, values)
     return Groups(view.by, slots, found.names)
 
 

@@ -39,8 +39,8 @@ class Act(Struct, frozen=True):
     kind: str = ""
 
 
-START = Act("start", "Change these costs", "button-main")
-RESUME = Act("start", "Go on", "button-main")
+START = Act("start", "Update these costs", "button-main")
+RESUME = Act("start", "Resume", "button-main")
 PAUSE = Act("pause", "Pause")
 CANCEL = Act("cancel", "Cancel", "button-danger")
 STATES = {"start": RepricingState.RUNNING, "pause": RepricingState.PAUSED, "cancel": RepricingState.CANCELLED}
@@ -186,6 +186,9 @@ def _scope(form: Form) -> Scope:
         except (ValueError, OverflowError):
             why = "Enter a date such as 2026-12-01 (UTC), or leave it empty."
             raise InvalidPrice(why, details=(Detail(name, why),)) from None
+    if times["since"] and times["until"] and times["since"] >= times["until"]:
+        why = "The end must come after the start."
+        raise InvalidPrice(why, details=(Detail("until", why),))
     project_id, provider, model = (form.value(name).strip() or None for name in ("project", "provider", "model"))
     return Scope(project_id, provider, model, times["since"], times["until"])
 
@@ -211,7 +214,7 @@ def _page(found: Repricing, form: Form) -> RepricingPage:
         frame=prices_frame("repricing.repricings"),
         one=_row(found, services().clock()),
         result=RESULT_TEXT.get(state, compared),
-        acts=(CANCEL,) if nothing_changes else ACTS[state],
+        acts=() if nothing_changes else ACTS[state],
         groups=tuple(_sums(group, write) for group in groups[:SHOWN]),
         total=_total(groups, write),
         hidden=max(len(groups) - SHOWN, 0),

@@ -20,6 +20,7 @@ from runtally.usage.filter import Period
 from runtally.usage.snapshots import Snapshots
 from webapp.addresses import address_of, path_to
 from webapp.guides import guide_url, titles
+from webapp.pages.project.settings import SECTIONS
 from webapp.pages.runs.views import run_url, runs_url
 from webapp.rendering import Page, render, wants_part
 from webapp.saved_pages import PAGES
@@ -39,12 +40,15 @@ _PAGES = (
 _ADMIN_PAGES = (
     ("Prices", "prices.prices"),
     ("New price", "price_forms.new"),
+    ("Change several prices", "price_bulk.bulk"),
     ("Test a price", "price_tester.tester"),
     ("Discounts", "price_discounts.discounts"),
     ("Repricing", "repricing.repricings"),
     ("Import and export prices", "price_file.form"),
+    ("Budgets of all projects", "admin_budgets.budgets"),
     ("Users", "admin_users.users_list"),
     ("Audit log", "admin_audit.audit"),
+    ("Clients of OpenTelemetry", "admin_clients.clients"),
     ("Health", "admin_health.health"),
     ("Send runs", "send_runs.choose"),
 )
@@ -116,9 +120,12 @@ def _parts_of(reader: Actor, project_id: str, name: str) -> Iterator[Result]:
     yield Result("Project", f"{name}: sessions", path_to("sessions.sessions", project_id=project_id))
     for part in ("errors", "speed", "cache", "compare"):
         yield Result("Project", f"{name}: {part}", path_to(f"{part}.show", project_id=project_id))
+    yield Result("Project", f"{name}: experiments", address_of("experiments.experiments", {"project": project_id}))
+    yield Result("Project", f"{name}: budgets", path_to("project_budgets.budgets", project_id=project_id))
     yield Result("Project", f"{name}: what if", path_to("project_costs.costs", project_id=project_id))
     if may(reader, Permission.EDIT_PROJECT, project_id):
-        yield Result("Project", f"{name}: settings", path_to("project_keys.show", project_id=project_id))
+        for section, endpoint in SECTIONS:
+            yield Result("Project", f"{name}: settings · {section}", path_to(endpoint, project_id=project_id))
         yield Result("Project", f"{name}: send runs", path_to("send_runs.show", project_id=project_id))
 
 
