@@ -55,6 +55,7 @@ STATUS: dict[type[RuntallyError], int] = {
     errors.PasswordsBusy: 503,
     errors.NotConfigured: 503,
     errors.StoreUnavailable: 503,
+    errors.QueryTooSlow: 503,
     errors.ArchiveTooLarge: 422,
     errors.ArchiveNotRead: 503,
     errors.ArchiveError: 503,

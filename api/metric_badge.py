@@ -22,7 +22,7 @@ from api.operation import Answer, Content, Operation, documents
 from api.reply import Reply
 from api.request import Request
 from runtally.access.queries import select_badge_access
-from runtally.errors import StoreBusy, StoreUnavailable
+from runtally.errors import QueryTooSlow, StoreBusy, StoreUnavailable
 from runtally.experiments.badge import Badge, Colour, Style, badge_with
 from runtally.fields import is_project_id, trimmed
 from runtally.services import Services
@@ -85,7 +85,7 @@ METRIC_BADGE = Operation(
         ),
         304: Answer("The badge is the one that `If-None-Match` names."),
     },
-    raises=(StoreUnavailable, StoreBusy),
+    raises=(StoreUnavailable, StoreBusy, QueryTooSlow),
 )
 
 

@@ -17,7 +17,15 @@ from api.operation import Answer, Content, Operation, documents
 from api.reply import reply
 from runtally.access.scopes import Scope, demand
 from runtally.cells.request import missing
-from runtally.errors import Detail, Forbidden, InvalidInterval, InvalidPayload, InvalidRange, ProjectNotInferred
+from runtally.errors import (
+    Detail,
+    Forbidden,
+    InvalidInterval,
+    InvalidPayload,
+    InvalidRange,
+    ProjectNotInferred,
+    QueryTooSlow,
+)
 from runtally.fields import ProjectId, camel, parse_project_id
 from runtally.money import as_json, plain
 from runtally.usage.dimensions import BY_MODEL, MODEL, PROVIDER
@@ -127,7 +135,7 @@ METRICS = Operation(
             ),
         )
     },
-    raises=(InvalidRange, InvalidInterval, ProjectNotInferred, InvalidPayload, Forbidden),
+    raises=(InvalidRange, InvalidInterval, ProjectNotInferred, InvalidPayload, Forbidden, QueryTooSlow),
 )
 
 

@@ -24,7 +24,14 @@ from runtally.access.keys import names_of
 from runtally.access.scopes import Scope, demand
 from runtally.cells.request import demand_all, missing
 from runtally.db.database import Connection
-from runtally.errors import DimensionNotTracked, Forbidden, InvalidPayload, InvalidRange, ProjectNotInferred
+from runtally.errors import (
+    DimensionNotTracked,
+    Forbidden,
+    InvalidPayload,
+    InvalidRange,
+    ProjectNotInferred,
+    QueryTooSlow,
+)
 from runtally.fields import camel
 from runtally.money import as_json
 from runtally.spreadsheets import guarded
@@ -147,7 +154,7 @@ USAGE = Operation(
             headers={"Link": "Of CSV: the URL of the next page, rel=next, where there is one."},
         )
     },
-    raises=(InvalidRange, ProjectNotInferred, InvalidPayload, Forbidden, DimensionNotTracked),
+    raises=(InvalidRange, ProjectNotInferred, InvalidPayload, Forbidden, DimensionNotTracked, QueryTooSlow),
 )
 
 

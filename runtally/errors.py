@@ -244,6 +244,11 @@ class StoreUnavailable(RuntallyError):
     """The cell whose database it is, of several; empty for the database of control. None until that is known."""
 
 
+class QueryTooSlow(RuntallyError):
+    code = "query_too_slow"
+    message = "This takes too long to read, so it was stopped. Choose a shorter time, or group and filter by fewer dimensions."
+
+
 class StoreBusy(StoreUnavailable):
     code = "overloaded"
     message = "More runs arrive than can be stored; nothing of this request was, so send it again after a pause."

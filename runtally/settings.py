@@ -152,6 +152,9 @@ class Settings(BaseSettings):
     )
     host: str = Field("127.0.0.1", description="Address that the server listens on.")
     port: int = Field(8000, ge=0, le=65535, description="Port that the server listens on.")
+    web_concurrency: int = Field(
+        1, ge=1, description="Server processes of `runtally serve`; some hosts set it to what fits their memory."
+    )
     ingest_api_key: Secrets = Field(
         (), description="Shared key of the ingest API. Several, comma-separated, are all accepted, for rotation."
     )

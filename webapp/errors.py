@@ -14,6 +14,7 @@ from runtally.errors import (
     BodyTooLarge,
     Forbidden,
     InvalidLink,
+    QueryTooSlow,
     RateLimited,
     RuntallyError,
     StoreUnavailable,
@@ -155,6 +156,8 @@ def _title(shown: RuntallyError | HTTPException | None, status: int) -> str:
         return "This form was not sent from this site"
     if isinstance(shown, TooManyDownloads):
         return "Too many downloads at once"
+    if isinstance(shown, QueryTooSlow):
+        return "That takes too long"
     return TITLES.get(status, TITLES[422] if status < 500 else "Something broke on our side")  # noqa: PLR2004  # Server errors.
 
 

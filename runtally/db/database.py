@@ -26,7 +26,7 @@ from runtally.db.connecting import OpenConnection, connect, engine_options
 from runtally.db.dsn import CONNECT_SECONDS, Dsn
 from runtally.db.hang_detector import HangDetector
 from runtally.db.reasons import reason_of
-from runtally.errors import StoreUnavailable
+from runtally.errors import QueryTooSlow, StoreUnavailable
 from runtally.telemetry import CONNECTIONS_IN_USE, CONNECTIONS_LIMIT
 
 Connection: TypeAlias = "PoolConnectionProxy[asyncpg.Record]"
@@ -46,6 +46,9 @@ SET LOCAL random_page_cost = 1.1
 """
 # Longer than any of our queries should take, shorter than a client waits: a stuck database must not hold requests.
 STATEMENT_SECONDS = 30.0
+# For all statements of an answer together: one reader's heavy question must not hold connections and processors that all
+# others need.
+READ_SECONDS = 10.0
 # For rare work on very many rows: erasing a project, rebuilding its sums.
 LONG_STATEMENT_SECONDS = 3600.0
 # Each of these means that the server is away, stops, or accepts no more work. `QueryCanceledError` is one of them: it
@@ -247,16 +250,23 @@ class Database:
                         raise
 
     @asynccontextmanager
-    async def snapshot(self) -> AsyncIterator[Connection]:
+    async def snapshot(self, seconds: float | None = None) -> AsyncIterator[Connection]:
         """Open a connection for reading whose statements all see the same moment, so that their counts agree.
 
         Each statement is planned for its own values: a project may have one run or a million, and from the sixth
-        execution on Postgres would use one plan for all. Raises `StoreUnavailable`.
+        execution on Postgres would use one plan for all. With `seconds` the block may take no longer. Raises
+        `StoreUnavailable` and `QueryTooSlow`.
         """
         async with self.connection() as connection:
             await connection.execute(_BEGIN_SNAPSHOT)
             try:
-                yield connection
+                async with asyncio.timeout(seconds) as limit:
+                    yield connection
+            except TimeoutError:
+                if limit.expired():
+                    log.warning("query_too_slow", seconds=seconds)
+                    raise QueryTooSlow from None
+                raise
             finally:
                 # After a failure this rolls back nothing, as nothing was written.
                 await connection.execute("COMMIT")

@@ -14,6 +14,7 @@ from typing import Self
 
 import structlog
 
+from runtally.db import database
 from runtally.db.database import Connection, Database
 from runtally.db.probe import Probe
 from runtally.db.queries import select_replayed_position, select_written_position
@@ -78,8 +79,11 @@ class Reader:
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Connection]:
-        """Open a connection for reading whose statements all see the same moment. Raises `StoreUnavailable`."""
-        async with self._source.snapshot() as connection:
+        """Open a connection for reading, for a limited time, whose statements all see the same moment.
+
+        Raises `StoreUnavailable` and `QueryTooSlow`.
+        """
+        async with self._source.snapshot(database.READ_SECONDS) as connection:
             yield connection
 
     @asynccontextmanager

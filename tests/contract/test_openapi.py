@@ -138,7 +138,7 @@ def test_errors_are_documented_by_status_and_code() -> None:
     assert codes("429") == {"rate_limited"}
     assert codes("503") == {"not_configured", "store_unavailable", "overloaded"}
     assert codes("503", "POST /api/internal/pg-sync") == codes("503")
-    assert codes("503", "GET /api/metrics") == {"store_unavailable", "overloaded"}
+    assert codes("503", "GET /api/metrics") == {"store_unavailable", "overloaded", "query_too_slow"}
     assert {"Retry-After", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"} <= set(
         responses["429"]["headers"]
     )

@@ -68,6 +68,13 @@ def serving(
             process.terminate()
 
 
+def test_the_environment_says_how_many_workers_there_are_unless_a_flag_does(settings: Settings) -> None:
+    with serving(settings.data_dir, WEB_CONCURRENCY="2") as (process, _url):
+        until(lambda: len(workers_of(process.pid)) > 1, seconds=20)
+    with serving(settings.data_dir, "--workers", "1", WEB_CONCURRENCY="2") as (process, _url):
+        assert workers_of(process.pid) == []
+
+
 def test_ctrl_c_ends_everything_in_order(settings: Settings) -> None:
     with serving(settings.data_dir, "--workers", "2") as (process, _url):
         family = family_of(process, settings)

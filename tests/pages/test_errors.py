@@ -7,6 +7,9 @@ from quart import Quart
 from quart.typing import TestClientProtocol as Browser
 
 from api.access import public
+from runtally.db import database as database_module
+from runtally.db.database import Database
+from tests.pages.conftest import Post
 from tests.pages.looking import PARTIAL, Outline, html_of, text_of
 from tests.serving import free_port, settings_for
 from webapp.app import create_app
@@ -141,3 +144,34 @@ async def test_every_answer_has_the_guarding_headers(reader: Browser) -> None:
         assert response.headers["X-Request-Id"]
         assert "Strict-Transport-Security" not in response.headers
     assert b"strict-transport-security" in dict(headers_for(is_secure=True))
+
+
+async def test_what_takes_too_long_to_read_says_what_to_choose_instead(
+    reader: Browser, post: Post, project_id: str, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sums of tracked keys are locked, which stands for a question that is too heavy."""
+    advice = "Choose a shorter time, or group and filter by fewer dimensions."
+    await post()
+    async with database.transaction() as connection:
+        await connection.execute("LOCK TABLE dimension_sums")
+        monkeypatch.setattr(database_module, "READ_SECONDS", 0.5)
+
+        for path in (
+            "/projects/{}?by=user",
+            "/projects/{}/cache?by=user",
+            "/breakdown?project={}&by=user",
+            "/?by=user",
+        ):
+            text = text_of(await html_of(reader, path.format(project_id), 503))
+            toast = await reader.get(path.format(project_id), headers=PARTIAL)
+
+            assert "That takes too long" in text, path
+            assert advice in text, path
+            assert advice in text_of(await toast.get_data(as_text=True)), path
+        answer = await reader.get(f"/api/usage?projectId={project_id}&groupBy=user&range=30d")
+
+    assert answer.status_code == 503
+    assert "Retry-After" not in answer.headers
+    error = (await answer.get_json())["error"]
+    assert error["code"] == "query_too_slow"
+    assert advice in error["message"]

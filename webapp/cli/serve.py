@@ -34,18 +34,18 @@ INTERRUPTED = 130
 @click.command(epilog="Example: runtally serve --port 9000 --workers 2")
 @click.option("--host", help="Address to listen on, instead of HOST.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on, instead of PORT; 0 takes a free one.")
-@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Server processes.")
+@click.option("--workers", type=click.IntRange(1), help="Server processes, instead of WEB_CONCURRENCY; without both 1.")
 @click.option("--provision", is_flag=True, help="Create missing secrets first, and keep them in DATA_DIR.")
-def serve(host: str | None, port: int | None, workers: int, *, provision: bool) -> None:
+def serve(host: str | None, port: int | None, workers: int | None, *, provision: bool) -> None:
     """Serve the API and the pages.
 
     Without DATABASE_URL an embedded Postgres is started first, and stopped at the end. The database is migrated.
     """
     signal.signal(signal.SIGTERM, _interrupt)
-    # Several workers are replaced then, and before they are there nothing is.
-    signal.signal(signal.SIGHUP, _interrupt if workers == 1 else _go_on)
-    given = {"host": host, "port": port}
+    given = {"host": host, "port": port, "web_concurrency": workers}
     settings = load_settings(**{name: value for name, value in given.items() if value is not None})
+    # Several workers are replaced then, and before they are there nothing is.
+    signal.signal(signal.SIGHUP, _interrupt if settings.web_concurrency == 1 else _go_on)
     set_up_logs(settings)
     _allow_connections()
     check_settings(settings)
@@ -53,14 +53,14 @@ def serve(host: str | None, port: int | None, workers: int, *, provision: bool) 
         settings = make_secrets(settings)
     try:
         with listening(settings) as listener:
-            _import_meanwhile(workers)
+            _import_meanwhile(settings.web_concurrency)
             with database_url(settings) as url:
                 from webapp.cli import service  # noqa: PLC0415  # See above.
 
                 service.prepare(settings, url)
                 _hand_over(settings, url, port=listener.getsockname()[1])
                 with restarted_when_it_dies(settings):
-                    service.run(settings, url, listener, workers, by_make=provision)
+                    service.run(settings, url, listener, by_make=provision)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
 

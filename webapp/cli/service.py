@@ -111,11 +111,11 @@ def prepare(settings: Settings, url: str) -> None:
         asyncio.run(_prepare_archives(settings, url))
 
 
-def run(settings: Settings, url: str, listener: socket.socket, workers: int, *, by_make: bool) -> None:
+def run(settings: Settings, url: str, listener: socket.socket, *, by_make: bool) -> None:
     """Serve until a signal. Raises `RuntallyError` when the service does not start."""
-    with sharing(settings.data_dir) if workers > 1 else nullcontext():
+    with sharing(settings.data_dir) if settings.web_concurrency > 1 else nullcontext():
         token = asyncio.run(_set_up_token(settings, url))
-        _run(_config(workers), listener, _greeting(settings, listener, token, by_make=by_make))
+        _run(_config(settings.web_concurrency), listener, _greeting(settings, listener, token, by_make=by_make))
 
 
 def _prepare(url: str, *, embedded: bool) -> None:

@@ -14,7 +14,7 @@ from runtally.budgets.read import get_use
 from runtally.budgets.spending import BudgetState, read_states
 from runtally.budgets.use import Use
 from runtally.clock import Clock
-from runtally.db.database import Database
+from runtally.db.database import READ_SECONDS, Database
 from runtally.errors import InvalidFilter, NotFound, ProjectNotInferred
 from runtally.fields import camel
 from runtally.money import from_pico, plain
@@ -113,7 +113,7 @@ class Answers:
     async def budget(self, actor: Actor, project_id: str | None) -> Answer:
         project_id = self._project(actor, project_id)
         await self._demand(actor, Scope.METRICS_READ, project_id)
-        async with self.database.snapshot() as connection:
+        async with self.database.snapshot(READ_SECONDS) as connection:
             use = await get_use(connection, project_id, self.clock())
             states = await read_states(connection, project_id, self.clock())
         if use is None and not states:
@@ -137,7 +137,7 @@ class Answers:
         question = GroupQuestion(
             timeline, run_filter, tuple(by), limit=limit + has_value, rank_by=rank_by, latencies=LatencyDetail.NONE
         )
-        async with self.database.snapshot() as connection:
+        async with self.database.snapshot(READ_SECONDS) as connection:
             found = await read_groups(connection, question)
         rows = [(group, one) for group, one in found.groups.items() if OTHER not in group]
         if has_value:

@@ -18,7 +18,7 @@ from structlog.testing import LogCapture
 from runtally.db import database as module
 from runtally.db.database import Database
 from runtally.db.reasons import NO_WRITES, REFUSED
-from runtally.errors import StoreUnavailable
+from runtally.errors import QueryTooSlow, StoreUnavailable
 from tests.ops.processes import go_on
 from tests.serving import free_port
 
@@ -208,6 +208,27 @@ async def test_a_snapshot_sees_one_moment_and_changes_nothing(database: Database
 
     async with database.snapshot() as connection:
         assert await connection.fetchval(count, project_id) == 1
+
+
+async def test_reading_for_longer_than_allowed_is_refused_and_the_server_stops_the_statement(
+    database: Database,
+) -> None:
+    async with database.connection() as connection:
+        pid = await connection.fetchval("SELECT pg_backend_pid()")
+    with pytest.raises(QueryTooSlow):
+        async with database.snapshot(0.05) as connection:
+            await connection.execute("SELECT pg_sleep(60)")
+
+    # The one that was given back last.
+    assert (await last_words(database, pid))[1] == "idle"
+    async with database.snapshot(60) as connection:
+        assert await connection.fetchval("SELECT 1") == 1
+
+
+async def test_the_deadline_of_a_caller_within_a_limited_snapshot_stays_its_own(database: Database) -> None:
+    with pytest.raises(TimeoutError):
+        async with database.snapshot(60) as connection, asyncio.timeout(0.05):
+            await connection.execute(SLEEP)
 
 
 async def test_a_connection_is_given_back_without_a_word_to_the_server(database: Database) -> None:
