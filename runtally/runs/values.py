@@ -25,10 +25,13 @@ class ListedRun:
     output_tokens: int | None
     cached_input_tokens: int | None
     latency_ms: int | None
+    time_to_first_token_ms: int | None
     cost_usd: Decimal | None
     cost_estimated: bool | None
     experiment_id: str | None
     trace_id: str | None
+    session_id: str | None
+    user_id: str | None
     is_archived: bool = False
 
     @property

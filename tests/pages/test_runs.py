@@ -1,5 +1,6 @@
 """The run explorer, a run with its cost explained, and a trace: what they show, and to whom."""
 
+import re
 from urllib.parse import quote, urlsplit
 
 import pytest
@@ -265,6 +266,56 @@ async def test_a_trace_shows_its_steps_in_time(reader: Browser, post: Post, proj
     assert "Cost $0.0210" in text
     steps = [link["href"] or "" for link in Outline(html).all("a") if "/runs/" in (link["href"] or "")]
     assert [urlsplit(href).path[-1] for href in steps] == ["a", "b"]
+
+
+async def test_a_step_of_a_trace_names_its_agent_and_operation_and_marks_its_first_token(
+    reader: Browser, post: Post, project_id: str
+) -> None:
+    await post(
+        make_run(
+            runId="a",
+            traceId="t",
+            timestamp=ago(seconds=12),
+            latencyMs=2000,
+            timeToFirstTokenMs=500,
+            metadata={"agent": "planner", "operation": "chat"},
+        ),
+        make_run(runId="b", traceId="t", timestamp=ago(seconds=10), latencyMs=2000),
+    )
+
+    html = await html_of(reader, f"/projects/{project_id}/traces/t")
+
+    assert "planner · chat" in text_of(html)
+    assert "first token 500 ms" in text_of(html)
+    # A quarter of the first step, which is half of the trace; each step has a bar for wide screens and one for narrow ones.
+    assert re.findall(r'class="waterfall-first" x="([\d.]+)%"', html) == ["12.5", "12.5"]
+
+
+async def test_a_run_of_a_span_names_what_recorded_it(reader: Browser, post: Post, project_id: str) -> None:
+    recorded = {"instrumentation": "openai.v2"}
+    await post(
+        make_run(runId="t-1", traceId="t", metadata=recorded), make_run(runId="own", traceId="t", metadata=recorded)
+    )
+
+    html = await html_of(reader, f"/projects/{project_id}/runs/t-1")
+
+    assert "From OpenTelemetry, openai.v2" in text_of(html)
+    # That line, and the metadata below it.
+    assert sum("metadataValue=openai.v2" in (link["href"] or "") for link in Outline(html).all("a")) == 2
+    assert "OpenTelemetry" not in text_of(await html_of(reader, f"/projects/{project_id}/runs/own"))
+
+
+async def test_columns_show_the_user_the_session_and_the_time_to_the_first_token(
+    reader: Browser, post: Post, project_id: str
+) -> None:
+    await post(make_run(userId="ada", sessionId="session-7", timeToFirstTokenMs=420))
+
+    text = text_of(
+        await html_of(reader, f"/runs?project={project_id}&column=user&column=session&column=firstToken&column=cost")
+    )
+
+    for part in ("User", "Session", "First token", "ada", "session-7", "420 ms"):
+        assert part in text
 
 
 @pytest.mark.parametrize("path", ["/runs/none", "/traces/none"])

@@ -9,6 +9,10 @@ TICK = (0.02, 0.98)
 TEXT_SIZE = 12
 VALUE_GAP = 8
 """Pixels between the values of an axis and the plot."""
+TIME_GAP = 10
+"""The least pixels between two names of times."""
+TIME_WIDTHS = (240, 280, 320, 360, 400, 440, 480, 560, 640, 800, 1000)
+"""The widths of a picture at which the style sheet begins to hide every second name of a time."""
 GRID, LABEL, SURFACE = "grid", "text3", "surface"
 PATTERN = "unfinished"
 """The id of the pattern that lies over a bar whose bucket is not over."""

@@ -24,6 +24,7 @@ class ClientRow(Struct, frozen=True):
     runs: str
     others: str
     """What became of the other records."""
+    first: str
     last: str
     has_calls: bool
 
@@ -45,6 +46,7 @@ def _row(client: Client, now: datetime) -> ClientRow:
         records=formats.count(client.records),
         runs=formats.count(client.runs),
         others=", ".join(others).capitalize(),
+        first=formats.ago(client.first_at, now),
         last=formats.ago(client.last_at, now),
         has_calls=client.has_calls,
     )

@@ -42,9 +42,11 @@ def rows_of(runs: Sequence[ListedRun], columns: tuple[Column, ...], now: datetim
     """Return the rows of one table, so that the numbers of a column have the same decimals."""
     money = formats.column_run_money(run.cost_usd for run in runs)
     duration = formats.column_duration(run.latency_ms for run in runs)
+    first_token = formats.column_duration(run.time_to_first_token_ms for run in runs)
     texts = {
         **_TEXTS,
         Column.LATENCY: lambda run: duration(run.latency_ms),
+        Column.FIRST_PART: lambda run: first_token(run.time_to_first_token_ms),
         Column.COST: lambda run: "no price" if run.cost_usd is None else money(run.cost_usd),
     }
     return tuple(_row(run, columns, texts, now) for run in runs)
@@ -87,7 +89,7 @@ def short(text: str) -> str:
     return text if len(text) <= SHORT_ID + 1 else f"…{text[-SHORT_ID:]}"
 
 
-_IDS = frozenset({Column.RUN, Column.TRACE})
+_IDS = frozenset({Column.RUN, Column.TRACE, Column.SESSION})
 
 
 def _summary(run: ListedRun, now: datetime) -> str:
@@ -108,6 +110,8 @@ _TEXTS: Texts = {
     Column.TOKENS_OUT: lambda run: count(run.output_tokens),
     Column.CACHED: lambda run: count(run.cached_input_tokens),
     Column.EXPERIMENT: lambda run: run.experiment_id or formats.NOTHING,
+    Column.SESSION: lambda run: run.session_id or formats.NOTHING,
+    Column.USER: lambda run: run.user_id or formats.NOTHING,
     Column.TRACE: lambda run: run.trace_id or formats.NOTHING,
     Column.RUN: lambda run: run.id,
 }

@@ -88,6 +88,8 @@ class Bar(Struct, frozen=True):
     url: str
     model: str
     slot: str
+    purpose: str
+    """The agent that made the call, and the operation, where they are known."""
     provider: str
     starts_after: str
     latency: str
@@ -98,6 +100,8 @@ class Bar(Struct, frozen=True):
     share: str
     offset: float
     length: float
+    first_token: float | None
+    """Where in the whole its first token came; None if that is unknown."""
 
 
 class TracePage(Page, frozen=True):
@@ -208,6 +212,7 @@ def _facts(one: StoredRun, key_name: str | None, archived_at: datetime | None) -
     yield Fact("Tokens in", count(one.input_tokens))
     yield Fact("Tokens out", count(one.output_tokens))
     yield from _speed(one)
+    yield from _instrumentation(one)
     yield from _belongings(one, archived_at)
     if key_name:
         yield Fact("Ingest key", key_name, runs_url(project_id=project_id, key_id=one.key_id))
@@ -260,6 +265,14 @@ def _speed(one: StoredRun) -> Iterator[Fact]:
         yield Fact("Output speed", f"{one.output_tokens * SECOND_MS / one.latency_ms:,.0f} tokens/s")
 
 
+def _instrumentation(one: StoredRun) -> Iterator[Fact]:
+    """Yield what recorded it, if it was a span; then its id is that of the span in its trace."""
+    scope = (one.metadata or {}).get("instrumentation")
+    if isinstance(scope, str) and one.trace_id and one.id.startswith(f"{one.trace_id}-"):
+        url = runs_url(project_id=one.project_id, metadata_key="instrumentation", metadata_value=scope)
+        yield Fact("From", f"OpenTelemetry, {scope}", url)
+
+
 def _failure(one: StoredRun) -> str | None:
     if one.status is Status.SUCCESS:
         return None
@@ -303,10 +316,12 @@ def _bar(
 ) -> Bar:
     one = step.run
     length = max(step.length * 100, SHORTEST_BAR)
+    offset = min(step.offset * 100, 100 - length)
     return Bar(
         url=run_url(one.project_id, one.id),
         model=one.model,
         slot=slot,
+        purpose=" · ".join(_purpose(one)),
         provider=one.provider,
         starts_after=f"+{duration(step.starts_after_ms)}",
         latency=duration(one.latency_ms),
@@ -315,9 +330,23 @@ def _bar(
         tokens=" · ".join(_tokens(one)),
         cost="no price" if one.cost_usd is None else money(one.cost_usd),
         share=formats.share(one.cost_usd, whole_usd) if one.cost_usd is not None else formats.NOTHING,
-        offset=round(min(step.offset * 100, 100 - length), 3),
+        offset=round(offset, 3),
         length=round(length, 3),
+        first_token=_first_token(one, offset, length),
     )
+
+
+def _purpose(one: StoredRun) -> Iterator[str]:
+    for key in ("agentName", "agent", "operation"):
+        value = (one.metadata or {}).get(key)
+        if isinstance(value, str) and 0 < len(value) <= MAX_PAIR:
+            yield value
+
+
+def _first_token(one: StoredRun, offset: float, length: float) -> float | None:
+    if one.time_to_first_token_ms is None or not one.latency_ms or one.time_to_first_token_ms > one.latency_ms:
+        return None
+    return round(offset + length * one.time_to_first_token_ms / one.latency_ms, 3)
 
 
 def _tokens(run: StoredRun) -> Iterator[str]:
@@ -325,6 +354,8 @@ def _tokens(run: StoredRun) -> Iterator[str]:
     if run.cached_input_tokens:
         yield f"{count(run.cached_input_tokens)} cached"
     yield f"{count(run.output_tokens)} out"
+    if run.time_to_first_token_ms is not None:
+        yield f"first token {formats.duration(run.time_to_first_token_ms)}"
 
 
 def _pretty(metadata: object) -> str | None:

@@ -37,7 +37,10 @@ class Column(StrEnum):
     TOKENS_OUT = "tokensOut"
     CACHED = "cached"
     LATENCY = "latency"
+    FIRST_PART = "firstToken"
     EXPERIMENT = "experiment"
+    SESSION = "session"
+    USER = "user"
     TRACE = "trace"
     RUN = "run"
     COST = "cost"
@@ -52,7 +55,10 @@ HEADINGS = {
     Column.TOKENS_OUT: "Tokens out",
     Column.CACHED: "Cached",
     Column.LATENCY: "Latency",
+    Column.FIRST_PART: "First token",
     Column.EXPERIMENT: "Experiment",
+    Column.SESSION: "Session",
+    Column.USER: "User",
     Column.TRACE: "Trace",
     Column.RUN: "Run id",
     Column.COST: "Cost",
@@ -75,8 +81,15 @@ SORT_KEYS = {
     SortColumn.TOKENS_IN: SortKey.TOKENS_IN,
     SortColumn.TOKENS_OUT: SortKey.TOKENS_OUT,
 }
-NUMBERS = frozenset({Column.TOKENS_IN, Column.TOKENS_OUT, Column.CACHED, Column.LATENCY, Column.COST})
-_HIDDEN_AT_FIRST = frozenset({Column.PROVIDER, Column.CACHED, Column.EXPERIMENT, Column.TRACE, Column.RUN})
+NUMBERS = frozenset(
+    {Column.TOKENS_IN, Column.TOKENS_OUT, Column.CACHED, Column.LATENCY, Column.FIRST_PART, Column.COST}
+)
+_HIDDEN_AT_FIRST = frozenset(
+    {
+        Column.PROVIDER, Column.CACHED, Column.FIRST_PART, Column.EXPERIMENT, Column.SESSION, Column.USER, Column.TRACE,
+        Column.RUN,
+    }
+)  # fmt: skip
 
 
 NEWEST_FIRST = Sorting(SortColumn.TIME)
