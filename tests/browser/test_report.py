@@ -1,6 +1,7 @@
 """Using a report: ranges, figures, Back, keys."""
 
 import re
+from itertools import pairwise
 
 import httpx
 import pytest
@@ -279,3 +280,16 @@ def test_on_a_phone_the_chosen_figure_and_tab_are_in_sight_in_one_row(page: Page
     chosen = page.get_by_role("link", name="General").bounding_box()
     assert chosen is not None
     assert chosen["x"] + chosen["width"] <= PHONE["width"]
+
+
+@pytest.mark.parametrize("range_", ["24h", "7d", "30d"])
+@pytest.mark.parametrize("width", [320, 390, 1440])
+def test_the_times_below_a_picture_have_room(browser: Browser, story: Server, range_: str, width: int) -> None:
+    page = browser.new_context(java_script_enabled=False, viewport={"width": width, "height": 844}).new_page()
+    page.goto(f"{story.url}/projects/{PROJECT}?range={range_}")
+
+    times = page.locator("#main-chart .paint-times text:visible").all()
+    boxes = [box for time in times if (box := time.bounding_box())]
+
+    assert len(boxes) >= 2
+    assert all(before["x"] + before["width"] < after["x"] for before, after in pairwise(boxes))

@@ -4,8 +4,10 @@ The parameters of a side are those of every page, with `a.` or `b.` before them:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from api.current import services
 from runtally.usage.dimensions import METADATA, MODEL, NO_VALUE, OTHER, Dimension
@@ -30,8 +32,7 @@ FIRST, SECOND = "a", "b"
 _MAX_VALUES = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Struct, frozen=True):
     """What one side has of its own."""
 
     name: str
@@ -82,8 +83,7 @@ class Side:
         return {f"{self.name}.{name}": value for name, value in found.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class CompareView:
+class CompareView(Struct, frozen=True):
     """The state of the page."""
 
     view: View

@@ -1,11 +1,12 @@
 """The state of the run explorer and its URLs: filter, columns, order and position."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
 from quart import url_for
 
 from api.current import services
@@ -96,8 +97,7 @@ NEWEST_FIRST = Sorting(SortColumn.TIME)
 PERIODS = {**{Period(range_.value): name for range_, name in RANGE_NAMES.items()}, Period.ALL: "All time"}
 
 
-@dataclass(frozen=True, slots=True)
-class RunsView:
+class RunsView(Struct, frozen=True):
     """The state of the run explorer."""
 
     run_filter: RunFilter
