@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from itertools import pairwise
 
 from markupsafe import Markup, escape
+from msgspec import Struct
 
 from runtally.experiments.text_width import text_width
 from runtally.files import ROOT
@@ -46,8 +46,7 @@ class Look(StrEnum):
         return cls(text) if text in set(cls) else cls.AUTO
 
 
-@dataclass(frozen=True, slots=True)
-class _Plot:
+class _Plot(Struct, frozen=True):
     """The places of buckets and values."""
 
     left: float

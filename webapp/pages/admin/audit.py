@@ -3,11 +3,11 @@
 import heapq
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from typing import Any, ClassVar
 
+from msgspec import Struct
 from quart import Blueprint, request, url_for
 from quart.typing import ResponseReturnValue
 
@@ -32,8 +32,7 @@ _AMOUNT = re.compile(r"\d+\.\d+")
 blueprint = Blueprint("admin_audit", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """An entry of the audit log; `changes` are field, before and after, of which one may be empty."""
 
     at: str
@@ -44,8 +43,7 @@ class Entry:
     changes: tuple[tuple[str, str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AuditPage(Page):
+class AuditPage(Page, frozen=True):
     """A page of the log."""
 
     template: ClassVar[str] = "admin/audit.html"
