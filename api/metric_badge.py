@@ -94,7 +94,7 @@ METRIC_BADGE = Operation(
 @public
 @documents(METRIC_BADGE)
 async def get_metric_badge(request: Request, project_id: str) -> Reply:
-    """Answer a badge with a project's cost, runs, error rate or latency, for a README.
+    """Draw a badge of a project's cost, runs, error rate or latency, for a README.
 
     Projects choose in their settings whether everybody sees their badges; otherwise the token of their charts is needed.
     """

@@ -143,7 +143,7 @@ METRICS = Operation(
 @project_key
 @documents(METRICS)
 async def get_metrics() -> ResponseReturnValue:
-    """Cost, runs, errors, p95 latency and tokens over time, for a project or for all of them, of all cells.
+    """Read cost, runs, errors, p95 latency and tokens over time, for one project or for all.
 
     Every bucket of the range is there; the sums over points, providers and models agree to the last digit.
     """

@@ -23,21 +23,21 @@ from runtally.errors import InvalidKey, MissingKey, RateLimited, RuntallyError
 from runtally.settings import Settings
 
 INTRODUCTION = """\
-Runtally stores what LLM calls cost, how long they took and how they ended; never what was said.
+Runtally stores what LLM calls cost, how long they took and how they ended, never what was said.
 
-Fields are only ever added, so ignore those that you do not know. Every answer carries `X-Request-Id`; send one to have
-it kept. Whatever goes wrong is answered in one shape: switch on `error.code`, show `error.message`. After 429, and 503
-with `Retry-After`, send the same request again. After 503 it may or may not have been stored, so give each run a `runId`: it
-is never stored twice."""
+Answers may get new fields, so ignore those that you do not know. Every answer has an `X-Request-Id`; if you send one, it is
+kept. All errors have the same shape: branch on `error.code`, and show `error.message`. After a 429, or a 503 with
+`Retry-After`, send the same request again. A 503 does not say whether a run was stored, so give each run a `runId`: a run is
+never stored twice."""
 
 TAGS = {
-    "Runs": "Send runs in.",
-    "OTLP": "Send what OpenTelemetry instrumentations record; calls of models become runs.",
-    "Metrics": "Read sums over runs.",
-    "Experiments": "Show whether an experiment holds its thresholds.",
+    "Runs": "Send runs.",
+    "OTLP": "Send OpenTelemetry data; model calls become runs.",
+    "Metrics": "Read totals, rates and percentiles.",
+    "Experiments": "Read the verdict on an experiment.",
     "Sync": "Copy live runs into the reporting table.",
-    "Health": "Ask the service how it does.",
-    "Reference": "This document.",
+    "Health": "Check the server.",
+    "Reference": "Read this document.",
 }
 
 # Errors that any operation may have: bugs of ours, and nothing else.

@@ -84,7 +84,7 @@ def _taking(what: str, *body: Any) -> Operation:  # noqa: ANN401  # Types, as `C
 @otlp_key
 @documents(_taking("The model calls among the spans are committed, now or earlier.", _DECODED))
 async def post_traces(project_id: str | None = None) -> ResponseReturnValue:
-    """Store the calls of models among the spans of an OTLP request; 200 means committed.
+    """Store the model calls among OTLP spans; 200 means committed.
 
     The body is what an OpenTelemetry exporter writes. One call is one run, whichever instrumentations saw it; other spans are
     left out, and so is all content. Spans that break a constraint are counted in `partialSuccess`, and the others are stored.
@@ -102,8 +102,8 @@ async def post_traces(project_id: str | None = None) -> ResponseReturnValue:
 async def post_logs(project_id: str | None = None) -> ResponseReturnValue:
     """Store the model calls that coding agents report in log records; 200 means committed.
 
-    Claude Code, Codex, Gemini CLI, Qwen Code and Cline do. All other records are read and nothing is kept of them, since some
-    SDKs send them unasked.
+    Claude Code, Codex, Gemini CLI, Qwen Code and Cline do. All other records are accepted and not stored, since some SDKs send
+    them by default.
     """
     refuse_other_types()
     sender = _sender(project_id)
@@ -115,7 +115,7 @@ async def post_logs(project_id: str | None = None) -> ResponseReturnValue:
 @otlp_key
 @documents(_taking("The metrics were read."))
 async def post_metrics(project_id: str | None = None) -> ResponseReturnValue:
-    """Take metrics, and keep nothing of them: they mix what a run keeps apart, and exporters send them unasked.
+    """Accept OTLP metrics, which most exporters send by default, and store nothing: a metric does not tell its calls apart.
 
     Projects in `OTLP_METRICS` store the sums of an agent that reports nothing else, as runs with `metadata.aggregated`.
     """
@@ -139,7 +139,7 @@ async def post_metrics(project_id: str | None = None) -> ResponseReturnValue:
     )
 )
 async def get_projects() -> ResponseReturnValue:
-    """Answer with the project of the credentials, which Langfuse's SDKs ask for before they send.
+    """Return the project of the key, which Langfuse's SDKs ask for before they send.
 
     It is the key's own or the one that is named, and may have no run yet.
     """

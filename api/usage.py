@@ -162,10 +162,10 @@ USAGE = Operation(
 @project_key
 @documents(USAGE)
 async def get_usage() -> ResponseReturnValue:
-    """Answer costs, counts, tokens, cache savings and percentiles of runs, by any dimension and in buckets of any width.
+    """Group costs, counts, tokens, cache savings and percentiles by any dimension, in buckets of any width.
 
-    Filters have the names of dimensions, such as `model` or `metadata.feature`. Sums are exact: they come from sums that are kept
-    with the runs, or else from the runs, and where these are too many the answer is the error `dimension_not_tracked`.
+    Filters have the names of dimensions, such as `model` or `metadata.feature`. Totals are exact. A question
+    that would have to read too many single runs gets the error `dimension_not_tracked`.
     """
     project_id = requested_project()
     demand(actor(), Scope.METRICS_READ, project_id)

@@ -1,8 +1,9 @@
 """The change of a figure against the previous period, as an arrow and in words. Pure."""
 
-from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+
+from msgspec import Struct
 
 from webapp.formats import rounded
 
@@ -20,8 +21,7 @@ class Tone(StrEnum):
     BAD = "bad"
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """A change against the previous period, in three forms: an arrow and a size to see, words for screen readers."""
 
     arrow: str

@@ -1,6 +1,5 @@
 """Show errors of pages as HTML: a page, or a toast if htmx asked, so that the screen keeps its content."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from quart import Response, request, url_for
@@ -51,8 +50,7 @@ OUT_OF_REACH_CELL = (
 OUT_OF_REACH = "The database is out of reach. Accepted runs are stored. Try again in a moment."
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorPage(Page):
+class ErrorPage(Page, frozen=True):
     """The page of an error: the problem, and what to do."""
 
     template: ClassVar[str] = "site/error.html"
@@ -74,8 +72,7 @@ class ErrorPage(Page):
         return self.title
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorToast(Page):
+class ErrorToast(Page, frozen=True):
     """An error in short, above a page that stays."""
 
     template: ClassVar[str] = "site/_toast_message.html"

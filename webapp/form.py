@@ -1,9 +1,10 @@
 """A form with the values that were sent and their errors."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import cast
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from quart import request
 
 from api import serves
@@ -23,8 +24,7 @@ _MAX_BYTES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Struct, frozen=True):
     """The values and errors of a form. `id` distinguishes its fields from those of another form on the page."""
 
     id: str = ""

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 
 from markdown import Markdown
 from markupsafe import Markup
+from msgspec import Struct
 
 from runtally.files import ROOT
 from webapp.addresses import path_to
@@ -34,14 +34,12 @@ _SECTION = re.compile('<h2 id="([^"]+)">([^<]+)</h2>')
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#:\s]+)(#[^)]*)?\)")
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     anchor: str
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class Guide:
+class Guide(Struct, frozen=True):
     name: str
     title: str
     html: Markup

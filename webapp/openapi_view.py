@@ -2,15 +2,15 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 REFERENCE = "#/components/schemas/"
 Node = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """A piece of text: plain, code, or the name of a type, with its anchor."""
 
     text: str
@@ -21,8 +21,7 @@ class Span:
 Text = tuple[Span, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """A parameter, or a field of a type. `place` says where a parameter goes."""
 
     name: str
@@ -33,14 +32,12 @@ class Field:
     place: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(Struct, frozen=True):
     title: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """The answer for one status."""
 
     status: str
@@ -57,8 +54,7 @@ class Answer:
         return self.status >= "400"
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """A method of a path."""
 
     anchor: str
@@ -77,15 +73,13 @@ class Endpoint:
     answers: tuple[Answer, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     name: str
     description: str
     endpoints: tuple[Endpoint, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Scheme:
+class Scheme(Struct, frozen=True):
     """A way to authenticate."""
 
     name: str
@@ -93,8 +87,7 @@ class Scheme:
     meaning: Text
 
 
-@dataclass(frozen=True, slots=True)
-class NamedType:
+class NamedType(Struct, frozen=True):
     name: str
     anchor: str
     meaning: Text

@@ -1,11 +1,11 @@
 """Render typed page objects to HTML: the whole page, or its main fragment if htmx asks for that."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 from urllib.parse import quote, unquote
 
 from markupsafe import Markup
+from msgspec import Struct
 from quart import Response, request
 
 from api.current import actor, services
@@ -42,8 +42,7 @@ class Theme(StrEnum):
         return themes[(themes.index(self) + 1) % len(themes)]
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """The values that a template may read; every page is a subclass with its own fields."""
 
     template: ClassVar[str]
@@ -58,8 +57,7 @@ class Page:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Shell:
+class Shell(Struct, frozen=True):
     """The values of the frame around every page."""
 
     actor: Actor

@@ -1,9 +1,9 @@
 """The report pages of a project that a view can be saved of, and the parameters that it keeps."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from msgspec import Struct
 from quart import current_app
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import RequestRedirect
@@ -18,8 +18,7 @@ from webapp.pages.compare.view import FIRST, SECOND, VALUE
 from webapp.zone import FIELD, LATER, in_utc
 
 
-@dataclass(frozen=True, slots=True)
-class ReportPage:
+class ReportPage(Struct, frozen=True):
     """A page about runs of a project; one whose path does not name the project has it in its query."""
 
     label: str
@@ -58,8 +57,7 @@ _MARKS = {OTHER, NO_VALUE}
 _LEFT_OUT = {"project", "live", "page", "before", "after"}
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(Struct, frozen=True):
     """What an address shows: a report page, by its stored name, and its query without the project."""
 
     page: str

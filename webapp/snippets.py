@@ -3,15 +3,15 @@
 import json
 import shlex
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from urllib.parse import quote, urlencode
+
+from msgspec import Struct
 
 from runtally.access.scopes import Scope
 from webapp.first_run import EXAMPLE, first_run_command, otlp_header
 
 
-@dataclass(frozen=True, slots=True)
-class Snippet:
+class Snippet(Struct, frozen=True):
     id: str
     language: str
     text: str
@@ -19,8 +19,7 @@ class Snippet:
     """The file that the text belongs in, or the programs whose environment it is, if it is not a command or a program."""
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(Struct, frozen=True):
     """A way to send runs: its purpose, and what to paste."""
 
     id: str

@@ -1,10 +1,11 @@
 """Sortable tables: the column, the direction, and the links of the headings."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
 
 Column = TypeVar("Column", bound=StrEnum)
 Item = TypeVar("Item")
@@ -13,8 +14,7 @@ _REVERSED = "-"
 _LONGEST_REPEATED = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Sorting(Generic[Column]):
+class Sorting(Struct, Generic[Column], frozen=True):
     """A column, and whether its usual direction is reversed: numbers start with the highest, names with A."""
 
     column: Column
@@ -56,16 +56,14 @@ class Sorting(Generic[Column]):
         return [item for _, item in known] + [item for value, item in every if value is None]
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(Struct, frozen=True):
     """A heading that only names its column."""
 
     name: str
     is_number: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SortHeading:
+class SortHeading(Struct, frozen=True):
     """A heading that sorts its table."""
 
     id: str

@@ -1,10 +1,12 @@
 """The state of a page: its project, range, metric, grouping and filter, to and from the query of a URL."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from api.current import actor, services
 from runtally.audit import ActorKind
@@ -44,8 +46,7 @@ _LONGEST_REPEATED = 40
 _OPEN_TO_LINKS = {PROVIDER, MODEL, STATUS, ERROR_CODE, ANY_EXPERIMENT}
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """The state of a page: its project (None: the overview), range, metric, grouping and filter."""
 
     project_id: str | None = None
@@ -118,7 +119,7 @@ class View:
     @property
     def period(self) -> str:
         """The name of the range, or its start and end."""
-        return range_name(self.range) if self.calendar is None else self.calendar.label
+        return range_name(self.range) if self.calendar is None else self.calendar.period(services().clock())
 
     def window(self, now: datetime) -> Window:
         """Return the time of the view, in buckets for bars."""

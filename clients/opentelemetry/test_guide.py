@@ -123,6 +123,17 @@ def test_a_call_in_python_is_one_run(
     is_one_run(variables["LANGFUSE_BASE_URL"], project_id)
 
 
+@pytest.mark.parametrize("other", ["openinference", "openllmetry"])
+def test_a_streamed_call_through_langfuse_that_another_instrumentation_sees_is_one_run(
+    other: str, environments: dict[str, Path], variables: dict[str, str], project_id: str
+) -> None:
+    streamed = CHAT.removesuffix(")") + ', stream=True, stream_options={"include_usage": True})'
+    program = f"from langfuse.openai import OpenAI\n{shown(other, 'python')}\nlist({streamed})"
+    run(str(environments["python"]), "-c", program, env=variables)
+
+    is_one_run(variables["LANGFUSE_BASE_URL"], project_id)
+
+
 @pytest.mark.parametrize("name", JAVASCRIPT)
 def test_a_call_in_javascript_is_one_run(name: str, packages: Path, variables: dict[str, str], project_id: str) -> None:
     program = f"{shown(name, 'javascript')}\n{JAVASCRIPT[name]}\nawait sdk.shutdown();"

@@ -14,6 +14,9 @@ from runtally.otlp.calls import Call, fill
 
 TOLERANCE_NS = 100_000
 """The tolerance of times: two instrumentations of one process read its clock one after the other."""
+# Langfuse's SDK begins a call before the instrumentation around it does, and ends a streamed one before that hears of the
+# last part.
+_LANGFUSE, _LANGFUSE_NS = "langfuse-sdk", 5_000_000
 TOKENS, SHARE = 8, 0.02
 """The tolerance of output counts: so many tokens, or this part of the larger count."""
 # A call is compared with its neighbours in time; more are hardly ever under way in one process.
@@ -39,6 +42,7 @@ class _ScopeCalls:
 class Outline(Protocol):
     """The values that two records of one call have in common."""
 
+    scope: str
     start: int
     end: int
     status: Status
@@ -58,7 +62,8 @@ def may_be_same(call: Outline, other: Outline) -> bool:
 
 def encloses(outer: Outline, inner: Outline) -> bool:
     """Return whether the outer call was under way all the time that the inner one was."""
-    return outer.start <= inner.start + TOLERANCE_NS and outer.end >= inner.end - TOLERANCE_NS
+    tolerance = _tolerance(outer.scope, inner.scope)
+    return outer.start <= inner.start + tolerance and outer.end >= inner.end - tolerance
 
 
 def keep_one_of_each(calls: Sequence[Call]) -> list[Call]:
@@ -137,12 +142,17 @@ def _neighbours(call: Call, by_scope: dict[_Key, dict[str, _ScopeCalls]], limit:
             limit -= 1
             if scope == call.scope:
                 continue
-            last = bisect_right(group.starts, call.start + TOLERANCE_NS) - 1
-            earliest = call.end - TOLERANCE_NS - group.longest
+            tolerance = _tolerance(call.scope, scope)
+            last = bisect_right(group.starts, call.start + tolerance) - 1
+            earliest = call.end - tolerance - group.longest
             while last >= 0 and limit > 0 and group.starts[last] >= earliest:
                 limit -= 1
                 yield group.calls[last]
                 last -= 1
+
+
+def _tolerance(*scopes: str) -> int:
+    return _LANGFUSE_NS if _LANGFUSE in scopes else TOLERANCE_NS
 
 
 def _equal(tokens: int | None, others: int | None) -> bool:

@@ -50,7 +50,7 @@ def run(command: list[str], data_dir: Path, **more: str) -> subprocess.Completed
 
 @contextmanager
 def started(
-    command: list[str], data_dir: Path, *, user: int | None = None, cwd: Path | None = None, **more: str
+    command: list[str], data_dir: Path, *, user: int | None = None, cwd: str | Path | None = None, **more: str
 ) -> Iterator[subprocess.Popen[str]]:
     """A process with pipes to it, in a group of its own; at the end its pipes are closed and it is waited for.
 

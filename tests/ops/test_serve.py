@@ -48,7 +48,7 @@ def serving(
     *flags: str,
     port: int | None = None,
     early: signal.Signals | None = None,
-    cwd: Path | None = None,
+    cwd: str | Path | None = None,
     **more: str,
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The service in dev mode, live, and its URL; given an early signal, it got that while it started."""

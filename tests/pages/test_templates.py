@@ -1,13 +1,14 @@
 """What holds for every template, the ones no test renders included."""
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from jinja2 import UndefinedError
 
 from webapp.pages.site.appearance import ThemeButton
-from webapp.rendering import Page
+from webapp.rendering import Page, Shell
 from webapp.templating import FOLDER, figures, templates
 
 TEMPLATES = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.html"))
@@ -24,6 +25,13 @@ def test_each_compiles() -> None:
 def test_a_name_that_is_missing_is_an_error() -> None:
     with pytest.raises(UndefinedError):
         templates.from_string("{{ page.nothing }}").render(page=object())
+
+
+def test_each_asks_the_frame_only_for_what_it_has() -> None:
+    known = {field.name for field in fields(Shell)} | {*vars(Shell)}
+    for name in TEMPLATES:
+        asked = set(re.findall(r"\bshell\.(\w+)", (FOLDER / name).read_text()))
+        assert asked <= known, name
 
 
 def test_values_are_escaped() -> None:

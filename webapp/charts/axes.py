@@ -5,9 +5,10 @@ people look for, counted in buckets from the window's start.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+
+from msgspec import Struct
 
 from runtally.usage.window import Window
 from webapp import formats
@@ -45,8 +46,7 @@ _SHORT_FROM = 10_000
 _SHORT_UNITS = ((12, "T"), (9, "B"), (6, "M"), (3, "k"))
 
 
-@dataclass(frozen=True, slots=True)
-class Ticks:
+class Ticks(Struct, frozen=True):
     """Positions and what stands there."""
 
     values: tuple[float, ...]

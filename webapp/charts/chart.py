@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from markupsafe import Markup
+from msgspec import Struct
 
 from webapp.charts import specs
 from webapp.charts.axes import Ticks
@@ -13,8 +14,7 @@ from webapp.charts.drawing import Drawing, Table, Tip
 from webapp.charts.marks import Mark, in_words
 
 
-@dataclass(frozen=True, slots=True)
-class KeyEntry:
+class KeyEntry(Struct, frozen=True):
     """A series and its colour."""
 
     name: str

@@ -5,10 +5,11 @@ Money becomes a float here, to be drawn, and only here.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from decimal import Decimal
 from functools import lru_cache
+
+from msgspec import Struct
 
 from runtally.usage.window import Window
 from webapp import formats, zone
@@ -18,8 +19,7 @@ from webapp.charts.specs import Rows
 _UTC = re.compile(r" UTC(?=$|,)")
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(Struct, frozen=True):
     """A name, its colour, and one value per bucket; None where there is none, which is not 0."""
 
     name: str
@@ -27,16 +27,14 @@ class Series:
     values: tuple[Decimal | float | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """The figures of a chart, as text."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Tip:
+class Tip(Struct, frozen=True):
     """The text of a bucket's tooltip for each of its rows; None for a row that is left out."""
 
     title: str
@@ -50,8 +48,7 @@ class Tip:
         return {"title": self.title, "values": self.values, **shown}
 
 
-@dataclass(frozen=True, slots=True)
-class Drawing:
+class Drawing(Struct, frozen=True):
     """The data that a browser needs to draw a chart."""
 
     ticks: tuple[Ticks, Ticks]
@@ -60,8 +57,7 @@ class Drawing:
     tips: tuple[Tip, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Sums:
+class Sums(Struct, frozen=True):
     """A chart of sums: a stack of series, its totals, and the totals of the previous period."""
 
     titles: tuple[str, ...]

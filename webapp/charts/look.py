@@ -1,6 +1,6 @@
 """The sizes, colours and gaps that Vega specs and SVG pictures share. Pure."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 BAR = (0.07, 0.93)
 """Edges of a bar, as parts of a bucket."""
@@ -9,6 +9,10 @@ TICK = (0.02, 0.98)
 TEXT_SIZE = 12
 VALUE_GAP = 8
 """Pixels between the values of an axis and the plot."""
+TIME_GAP = 10
+"""The least pixels between two names of times."""
+TIME_WIDTHS = (240, 280, 320, 360, 400, 440, 480, 560, 640, 800, 1000)
+"""The widths of a picture at which the style sheet begins to hide every second name of a time."""
 GRID, LABEL, SURFACE = "grid", "text3", "surface"
 PATTERN = "unfinished"
 """The id of the pattern that lies over a bar whose bucket is not over."""
@@ -19,8 +23,7 @@ HATCH = (
 """The markup of that pattern; the colour below it shows through."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stroke:
+class Stroke(Struct, frozen=True):
     """A line: how wide, and dashed how; its colour where it is always the same."""
 
     width: float

@@ -1,9 +1,10 @@
 """Moments on the time axis: what is drawn of them, with a label where there is room, and what is said. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+from msgspec import Struct
 
 from runtally.usage.window import Window
 from webapp.charts.specs import Rows
@@ -25,8 +26,7 @@ class MarkKind(StrEnum):
     RELEASE = "release"
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """Something that happened at a moment."""
 
     at: datetime

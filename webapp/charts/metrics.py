@@ -1,9 +1,10 @@
 """The metrics that a chart can show over time: their titles, their computation from sums, and their formats. Pure."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+
+from msgspec import Struct
 
 from runtally.usage.summary import Point
 from runtally.usage.totals import Totals
@@ -50,8 +51,7 @@ _KPIS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Sum:
+class Sum(Struct, frozen=True):
     """A figure that can be added up."""
 
     name: str
@@ -62,8 +62,7 @@ class Sum:
     """The property of totals by which the biggest groups are found."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
+class Rate(Struct, frozen=True):
     """A figure that cannot be added up; None where there is none, which is not 0."""
 
     name: str
@@ -79,8 +78,7 @@ class Rate:
     """What is drawn below it where all runs are one line."""
 
 
-@dataclass(frozen=True, slots=True)
-class SecondLine:
+class SecondLine(Struct, frozen=True):
     """Another figure of the same unit, which the table has among its details."""
 
     name: str

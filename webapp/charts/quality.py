@@ -1,8 +1,9 @@
 """Charts of the quality pages: failed runs stacked by kind, and lines of figures that cannot be added up. Pure, except for the reader's time zone."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from decimal import Decimal
+
+from msgspec import Struct, field
 
 from runtally.runs.failures import Failures
 from runtally.runs.speed import Speeds
@@ -35,8 +36,7 @@ NO_CODE = "(no code)"
 _WHOLE_FROM = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """A line over time, with a value for each bucket that has one."""
 
     name: str

@@ -6,8 +6,9 @@ dimension: bars as stacks of the biggest groups and the rest, lines as one for e
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from decimal import Decimal
+
+from msgspec import Struct, field
 
 from runtally.models.run import Status
 from runtally.usage.dimensions import OTHER, STATUS, Dimension
@@ -61,8 +62,7 @@ def previous_name(reach: TimeRange) -> str:
 STATUS_SLOTS = {Status.SUCCESS: "c1", Status.ERROR: BAD, Status.TIMEOUT: WARN}
 
 
-@dataclass(frozen=True, slots=True)
-class Groups:
+class Groups(Struct, frozen=True):
     """The groups of a chart: their dimension, their colours and their labels."""
 
     dimension: Dimension

@@ -8,10 +8,11 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any
+
+from msgspec import Struct
 
 from webapp.charts.axes import Ticks
 
@@ -20,8 +21,7 @@ _VEGA = "webapp.charts.vega"
 Rows = Sequence[Mapping[str, object]]
 
 
-@dataclass(frozen=True, slots=True)
-class Spec:
+class Spec(Struct, frozen=True):
     """A spec without its figures, built when it is first filled."""
 
     build: Callable[[Any], str]

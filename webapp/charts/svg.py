@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
+from itertools import pairwise
 
 from markupsafe import Markup, escape
+from msgspec import Struct
 
 from runtally.experiments.text_width import text_width
 from runtally.files import ROOT
@@ -45,8 +46,7 @@ class Look(StrEnum):
         return cls(text) if text in set(cls) else cls.AUTO
 
 
-@dataclass(frozen=True, slots=True)
-class _Plot:
+class _Plot(Struct, frozen=True):
     """The places of buckets and values."""
 
     left: float
@@ -119,8 +119,20 @@ def first_paint(chart: Chart) -> Markup:
         f'<div class="paint" aria-hidden="true">'
         f'<svg class="paint-values" width="{column:.0f}">{names}</svg>'
         f'<svg class="paint-plot" viewBox="0 0 {_WHOLE} {_WHOLE}" preserveAspectRatio="none">{drawn}</svg>'
-        f'<svg class="paint-plot">{hatched}{flags}</svg><svg class="paint-times">{below}</svg></div>'
+        f'<svg class="paint-plot">{hatched}{flags}</svg>'
+        f'<svg class="paint-times times-{_room(times, share, column)}">{below}</svg></div>'
     )
+
+
+def _room(times: Ticks, share: _Plot, column: float) -> int:
+    """Return the width of the drawing in which all names of times have room; the style sheet hides every second one below it."""
+    places = [share.x(place) / 100 for place in times.values]
+    sizes = [text_width(label, look.TEXT_SIZE) for label in times.labels]
+    needed = [
+        ((left + right) / 2 + look.TIME_GAP) / (after - before)
+        for (before, left), (after, right) in pairwise(zip(places, sizes, strict=True))
+    ]
+    return next((width for width in look.TIME_WIDTHS if width >= max(needed, default=0) + column), look.TIME_WIDTHS[-1])
 
 
 def _plot(chart: Chart, key: tuple[str, ...]) -> _Plot:

@@ -164,7 +164,7 @@ def _x(field: str, *, grid: bool = False) -> alt.X:
         labelExpr="x_labels[indexof(xs, datum.value)]",
         labelFlush=False,
         labelOverlap="parity",
-        labelSeparation=10,
+        labelSeparation=look.TIME_GAP,
     )
     return alt.X(f"{field}:Q", axis=axis, scale=alt.Scale(domain=alt.ExprRef("ends"), nice=False, zero=False))
 

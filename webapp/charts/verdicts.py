@@ -1,10 +1,11 @@
 """Charts of experiments: a checked figure by day with its limit, and two estimates side by side. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from math import isfinite
+
+from msgspec import Struct
 
 from runtally.experiments.estimate import Estimate
 from runtally.experiments.verdict import Measure
@@ -25,8 +26,7 @@ DAY = "Day (UTC)"
 ARM_SLOTS = ("c1", "c3")
 
 
-@dataclass(frozen=True, slots=True)
-class Day:
+class Day(Struct, frozen=True):
     """A day of an experiment: the figure at its end, the number of runs, and the verdict."""
 
     start: datetime

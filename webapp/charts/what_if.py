@@ -1,9 +1,10 @@
 """The chart that compares the daily cost with the cost under other prices or models. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+
+from msgspec import Struct
 
 from webapp import formats
 from webapp.charts import axes, specs
@@ -14,8 +15,7 @@ from webapp.charts.drawing import Drawing, Series, Sums
 WAS, WOULD = "Cost", "Would have cost"
 
 
-@dataclass(frozen=True, slots=True)
-class SupposedDay:
+class SupposedDay(Struct, frozen=True):
     """A day, its cost, and its cost under the supposed prices."""
 
     start: datetime

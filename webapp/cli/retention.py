@@ -79,7 +79,7 @@ def list_projects(*, as_json: bool) -> None:
 def set_days(project_id: str, days: int | None) -> None:
     """Keep the runs of PROJECT_ID for DAYS, `forever`, or as long as RETENTION_DAYS says: `default`.
 
-    Older runs are dropped within minutes by the service, and there is no way back.
+    The service deletes older runs within minutes. This can't be undone.
 
     \b
     Example: runtally retention set support-agent 90

@@ -49,6 +49,47 @@ def test_a_twin_without_tokens_gets_those_of_the_other() -> None:
     assert call.facts | {"input": 100, "output": 50, "cached": 7} == call.facts
 
 
+@pytest.mark.parametrize(
+    ("start_ms", "ms"),
+    [
+        pytest.param(-1.05, 31.7, id="it encloses the other but for the end"),
+        pytest.param(-0.17, 29.8, id="it is shorter, and begins first"),
+    ],
+)
+def test_a_streamed_call_that_langfuse_ends_before_the_instrumentation_around_it_is_one(
+    start_ms: float, ms: float
+) -> None:
+    langfuse = make_call(1, scope="langfuse-sdk", start_ms=start_ms, ms=ms, session="s")
+    other = make_call(2, scope="openinference.instrumentation.openai", start_ms=0, ms=31.1)
+
+    (call,) = keep_one_of_each([langfuse, other])
+
+    assert call.facts["session"] == "s"
+
+
+def test_calls_one_after_the_other_through_langfuse_are_one_each() -> None:
+    records = [
+        make_call(2 * number + place, scope=scope, start_ms=32 * number + start_ms, ms=ms, input=100 + number % 2)
+        for number in range(6)
+        for place, (scope, start_ms, ms) in enumerate((("langfuse-sdk", -1.05, 31.7), ("other", 0, 31.1)))
+    ]
+
+    assert len(keep_one_of_each(records)) == 6
+
+
+def test_a_record_of_another_call_than_langfuses_stays() -> None:
+    langfuse = make_call(1, scope="langfuse-sdk", start_ms=0, ms=30)
+
+    assert len(keep_one_of_each([langfuse, make_call(2, scope="other", start_ms=6, ms=34)])) == 2
+    # Of others a tenth of a millisecond is the most.
+    assert (
+        len(
+            keep_one_of_each([make_call(1, scope="a", start_ms=0, ms=30), make_call(2, start_ms=1, ms=29.5, scope="b")])
+        )
+        == 2
+    )
+
+
 def test_three_records_of_one_call_are_one() -> None:
     calls = [*seen_twice(1), make_call(3, scope="outermost", start_ms=-1, ms=1002, session="s")]
 

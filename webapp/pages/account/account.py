@@ -1,9 +1,9 @@
 """The page of a user's own account: change the password, and sign out everywhere."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 from uuid import UUID
 
+from msgspec import field
 from quart import Blueprint, url_for
 from quart.typing import ResponseReturnValue
 
@@ -21,8 +21,7 @@ from webapp.security import signed_in
 blueprint = Blueprint("account", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class AccountPage(Page):
+class AccountPage(Page, frozen=True):
     """The user's role and projects, and the form for a new password."""
 
     template: ClassVar[str] = "account/account.html"

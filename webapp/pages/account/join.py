@@ -1,9 +1,9 @@
 """The pages behind one-time links: the first admin's, an invitation's, and one for a new password."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import ClassVar
 
+from msgspec import field
 from quart import Blueprint, Response, request, url_for
 from quart.typing import ResponseReturnValue
 
@@ -20,8 +20,7 @@ from webapp.rendering import Page, render, render_refused, see_other
 blueprint = Blueprint("join", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class JoinPage(Page):
+class JoinPage(Page, frozen=True):
     """Asks for what the link leaves open: `email` is the address it is for, if it is for one."""
 
     template: ClassVar[str] = "account/join.html"

@@ -1,9 +1,9 @@
 """Sign in with a password or a key, and sign out."""
 
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import ClassVar
 
+from msgspec import field
 from quart import Blueprint, Response, request, url_for
 from quart.typing import ResponseReturnValue
 
@@ -21,8 +21,7 @@ NO_KEY = InvalidKey("Enter a key.", details=(Detail("key", "Enter a key."),))
 blueprint = Blueprint("sign_in", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class SignInPage(Page):
+class SignInPage(Page, frozen=True):
     """Three ways in: `openid` through the provider, `form` for an address and a password, `key` for a key."""
 
     template: ClassVar[str] = "account/sign_in.html"

@@ -3,11 +3,11 @@
 import heapq
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from typing import Any, ClassVar
 
+from msgspec import Struct
 from quart import Blueprint, request, url_for
 from quart.typing import ResponseReturnValue
 
@@ -32,8 +32,7 @@ _AMOUNT = re.compile(r"\d+\.\d+")
 blueprint = Blueprint("admin_audit", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """An entry of the audit log; `changes` are field, before and after, of which one may be empty."""
 
     at: str
@@ -44,8 +43,7 @@ class Entry:
     changes: tuple[tuple[str, str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AuditPage(Page):
+class AuditPage(Page, frozen=True):
     """A page of the log."""
 
     template: ClassVar[str] = "admin/audit.html"
@@ -97,6 +95,10 @@ NAMES = {
     "per_thousand_requests": "USD per 1,000 requests",
     "above_input_tokens": "only above input tokens",
     "retention_days": "days that runs are kept",
+    "scopes": "permissions",
+    "expires_at": "expires",
+    "since": "runs from",
+    "until": "runs until the start of",
     **{kind.price_column: f"{kind.label.lower()}, USD per 1M tokens" for kind in TOKEN_KINDS},
 }
 """Fields as their forms call them."""
@@ -152,6 +154,8 @@ def _shown(values: Mapping[str, Any], name: str) -> str:
     value = values[name]
     if value is None:
         return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return ", ".join(str(each) for each in value) if isinstance(value, list) else _legible(str(value))
 
 

@@ -1,9 +1,9 @@
 """The organisation's budgets over all projects, and the targets of their alerts."""
 
-from dataclasses import dataclass, replace
 from typing import ClassVar
 from uuid import UUID
 
+from msgspec.structs import replace
 from quart import Blueprint, Response, url_for
 from quart.typing import ResponseReturnValue
 
@@ -27,8 +27,7 @@ from webapp.security import admin
 blueprint = Blueprint("admin_budgets", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class OrganisationBudgetsPage(Page):
+class OrganisationBudgetsPage(Page, frozen=True):
     """The budgets over all projects together."""
 
     template: ClassVar[str] = "admin/budgets.html"

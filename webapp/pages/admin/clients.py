@@ -1,6 +1,5 @@
 """OpenTelemetry clients of all projects."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from quart import Blueprint
@@ -17,8 +16,7 @@ SHOWN = 200
 blueprint = Blueprint("admin_clients", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ClientsPage(Page):
+class ClientsPage(Page, frozen=True):
     """Each client, the last to send first."""
 
     template: ClassVar[str] = "admin/clients.html"

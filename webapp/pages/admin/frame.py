@@ -1,7 +1,6 @@
 """The links between the pages of an installation."""
 
-from dataclasses import dataclass
-
+from msgspec import Struct
 from quart import url_for
 
 from webapp.pages.panel.ranges import Choice
@@ -16,8 +15,7 @@ SECTIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """The heading, and links to the other pages."""
 
     heading: str

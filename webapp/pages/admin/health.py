@@ -3,7 +3,6 @@
 import platform
 from asyncio import gather
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.metadata import version
 from typing import ClassVar
 
@@ -35,8 +34,7 @@ ORDER = (State.FAIL, State.WARN, State.OK)
 blueprint = Blueprint("admin_health", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class HealthPage(Page):
+class HealthPage(Page, frozen=True):
     """Findings, what is broken first."""
 
     template: ClassVar[str] = "admin/health.html"

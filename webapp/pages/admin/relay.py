@@ -1,8 +1,8 @@
 """The relay: runs waiting for the reporting table, their age, and runs that failed for good."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from msgspec import Struct
 from quart import Blueprint, url_for
 from quart.typing import ResponseReturnValue
 
@@ -24,8 +24,7 @@ SECOND = timedelta(seconds=1)
 blueprint = Blueprint("admin_relay", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Parked:
+class Parked(Struct, frozen=True):
     """A run that the relay gave up on."""
 
     project_id: str
@@ -34,8 +33,7 @@ class Parked:
     error: str
 
 
-@dataclass(frozen=True, slots=True)
-class RelayPart:
+class RelayPart(Struct, frozen=True):
     """The status of the relay."""
 
     waiting: str

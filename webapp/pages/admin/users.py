@@ -1,11 +1,12 @@
 """Users of the installation: their list, their permissions and invitations."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import ClassVar
 from uuid import UUID
 
+from msgspec import Struct
+from msgspec.structs import replace
 from quart import Blueprint, url_for
 from quart.typing import ResponseReturnValue
 from sqlmodel.ext.asyncio.session import AsyncSession
@@ -37,8 +38,7 @@ INVITE_FORM = Form("invite")
 blueprint = Blueprint("admin_users", __name__, url_prefix="/admin/users")
 
 
-@dataclass(frozen=True, slots=True)
-class UserRow:
+class UserRow(Struct, frozen=True):
     """A user of the list."""
 
     id: str
@@ -51,8 +51,7 @@ class UserRow:
     seen: str
 
 
-@dataclass(frozen=True, slots=True)
-class InvitedRow:
+class InvitedRow(Struct, frozen=True):
     """An invitation that was not accepted yet."""
 
     id: str
@@ -61,8 +60,7 @@ class InvitedRow:
     expires: str
 
 
-@dataclass(frozen=True, slots=True)
-class ShownLink:
+class ShownLink(Struct, frozen=True):
     """A link that was just made: here once, and never again."""
 
     email: str
@@ -70,8 +68,7 @@ class ShownLink:
     is_reset: bool
 
 
-@dataclass(frozen=True, slots=True)
-class UsersPage(Page):
+class UsersPage(Page, frozen=True):
     """All users and open invitations."""
 
     template: ClassVar[str] = "admin/users.html"

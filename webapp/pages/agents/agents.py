@@ -1,9 +1,9 @@
 """Coding agents in a project: cost by developer, team, repository, agent, model and purpose, and the most expensive sessions."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from msgspec.structs import replace
 from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
@@ -32,8 +32,7 @@ from webapp.view import View
 blueprint = Blueprint("agents", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class AgentsPage(Page):
+class AgentsPage(Page, frozen=True):
     """The dashboard; without runs it says so."""
 
     template: ClassVar[str] = "agents/agents.html"

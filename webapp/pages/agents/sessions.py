@@ -1,10 +1,11 @@
 """The purposes of calls of coding agents, and their most expensive sessions."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Final
+
+from msgspec import Struct
 
 from runtally.runs.agent_figures import AgentFigures
 from runtally.runs.run_group_queries import RunGroup
@@ -26,8 +27,7 @@ PURPOSES: Final = {
 _NAMED_SUBAGENTS: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class PurposeRow:
+class PurposeRow(Struct, frozen=True):
     """The sums of the calls with one purpose."""
 
     name: str
@@ -39,8 +39,7 @@ class PurposeRow:
     summary: str
 
 
-@dataclass(frozen=True, slots=True)
-class SessionRow:
+class SessionRow(Struct, frozen=True):
     """One of the most expensive sessions, with the sums of its subagents."""
 
     url: str

@@ -1,9 +1,10 @@
 """Tables of the runs of coding agents, one for each dimension, with what a reader asks next."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
+
+from msgspec import Struct
 
 from runtally.runs.agent_figures import AgentFigures, Refused, Reported
 from runtally.usage.agents import AGENT, REPOSITORY, TEAM, AgentDetails, AgentReport
@@ -39,8 +40,7 @@ _MORE: Final[Mapping[Dimension, tuple[str, ...]]] = {AGENT: ("Reported cost",), 
 """Headings of the columns that only one table has."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentRow:
+class AgentRow(Struct, frozen=True):
     """The sums of a value's runs; the URL is None if no filter selects them."""
 
     name: str
@@ -60,16 +60,14 @@ class AgentRow:
     summary: str
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """A link to another page."""
 
     name: str
     url: str
 
 
-@dataclass(frozen=True, slots=True)
-class AgentTable:
+class AgentTable(Struct, frozen=True):
     """A table of the runs grouped by one dimension."""
 
     id: str
@@ -83,8 +81,7 @@ class AgentTable:
     """A page that answers the next question about these rows."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Scale:
+class _Scale(Struct, frozen=True):
     """The totals and maxima to which the rows of a table are compared."""
 
     view: View

@@ -1,11 +1,13 @@
 """The breakdown: runs of a time range grouped by any dimension, with figures and changes for each group."""
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, ClassVar
 
+from msgspec import Struct
+from msgspec.structs import replace
 from quart import Blueprint, Response, request
 from quart.typing import ResponseReturnValue
 
@@ -55,8 +57,7 @@ MAX_ROWS = 200
 _CSV_GROUPS = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class BreakdownView:
+class BreakdownView(Struct, frozen=True):
     """The state of the table: its runs, grouping, names and order."""
 
     view: View
@@ -97,16 +98,14 @@ class BreakdownView:
         return replace(self, view=self.view.replace(**changes))
 
 
-@dataclass(frozen=True, slots=True)
-class CompareForm:
+class CompareForm(Struct, frozen=True):
     """Where rows are compared, and what its address says besides their values."""
 
     action: str
     hidden: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class BreakdownPage(Page):
+class BreakdownPage(Page, frozen=True):
     """The table; without rows it says why there are none."""
 
     template: ClassVar[str] = "breakdown/breakdown.html"
@@ -141,8 +140,7 @@ class BreakdownPage(Page):
         return f"{self.heading} · {self.period} · {self.project.name if self.project else self.overview_name}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Figures:
+class _Figures(Struct, frozen=True):
     """The summaries and latencies for the table."""
 
     groups: Summary
@@ -178,7 +176,7 @@ async def breakdown_csv() -> ResponseReturnValue:
         raise Forbidden
     async with services().cells.snapshots(project_id) as snapshots:
         sources = [GroupSource.of(one) for one in snapshots.every]
-        answer = await read_groups_of(sources, replace(asked.question, latencies=LatencyDetail.NONE))
+        answer = await read_groups_of(sources, dataclasses.replace(asked.question, latencies=LatencyDetail.NONE))
     demand_all()
 
     async def parts() -> AsyncIterator[str]:

@@ -7,6 +7,8 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from runtally.money import USD_DECIMALS, from_pico
 from runtally.pricing.book import PriceBook
 from runtally.pricing.cost import Price
@@ -60,8 +62,7 @@ TITLES = {
 NAMES = frozenset({Column.NAME})
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(Struct, frozen=True):
     """The key of a row: a value, and the provider of a model."""
 
     value: str
@@ -116,8 +117,7 @@ KEYS: Mapping[Column, Callable[[Group], object]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A value of the dimension, or all of them."""
 
     name: str

@@ -1,10 +1,11 @@
 """A project's runs compared with others of its runs: any two filters, any two periods."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import ClassVar
 
+from msgspec import Struct
+from msgspec.structs import replace
 from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
@@ -40,8 +41,7 @@ blueprint = Blueprint("compare", __name__)
 MAX_OPTIONS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct, frozen=True):
     """A value that a field of the form can have."""
 
     value: str
@@ -49,8 +49,7 @@ class Option:
     is_chosen: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SidePart:
+class SidePart(Struct, frozen=True):
     """A side: what it is called, and the fields that choose it."""
 
     id: str
@@ -72,8 +71,7 @@ class SidePart:
     chips: tuple[Chip, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ComparePage(Page):
+class ComparePage(Page, frozen=True):
     """The form that chooses both sides, and their figures."""
 
     template: ClassVar[str] = "compare/compare.html"

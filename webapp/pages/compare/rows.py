@@ -1,9 +1,10 @@
 """The figures of two sets of runs side by side, and what their difference means. Pure."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
 from math import isfinite
+
+from msgspec import Struct
 
 from runtally.experiments.estimate import MIN_RUNS, Difference, Estimate
 from runtally.runs.compare import ComparedRuns, Figure, difference
@@ -16,16 +17,14 @@ DIFFERS = "Differs"
 _SMALL_USD = Decimal("0.1")
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """A figure, and between what the true one lies."""
 
     value: str
     interval: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """Where the true difference lies, in percent of a width with no difference in its middle."""
 
     start: float
@@ -33,8 +32,7 @@ class Span:
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A figure of both sides, and their difference; without a span where nothing is left to chance."""
 
     name: str

@@ -4,9 +4,12 @@ The parameters of a side are those of every page, with `a.` or `b.` before them:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from api.current import services
 from runtally.usage.dimensions import METADATA, MODEL, NO_VALUE, OTHER, Dimension
 from runtally.usage.filter import NAMES, RunFilter
 from runtally.usage.timeline import Timeline
@@ -29,8 +32,7 @@ FIRST, SECOND = "a", "b"
 _MAX_VALUES = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Struct, frozen=True):
     """What one side has of its own."""
 
     name: str
@@ -81,8 +83,7 @@ class Side:
         return {f"{self.name}.{name}": value for name, value in found.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class CompareView:
+class CompareView(Struct, frozen=True):
     """The state of the page."""
 
     view: View
@@ -179,7 +180,7 @@ class CompareView:
             before = compared_with(self.view.range)
             return before[0].upper() + before[1:]
         if side.calendar is not None:
-            return side.calendar.label
+            return side.calendar.period(services().clock())
         return self.view.period if side.range is None else range_name(side.range)
 
     def parameter_of(self, side: Side) -> str:

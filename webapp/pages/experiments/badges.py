@@ -1,12 +1,12 @@
 """The badge of an experiment: its style, its snippets, and who may see it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from html import escape
 from typing import Any, ClassVar
 from urllib.parse import quote, urlencode
 
+from msgspec import Struct
 from quart import Blueprint, request, url_for
 from quart.typing import ResponseReturnValue
 
@@ -50,8 +50,7 @@ MARKUP_NAMES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """The options of the panel, which are in the URL, so that a look can be linked to."""
 
     style: Style = Style.FLAT
@@ -71,8 +70,7 @@ class Look:
         return found | ({"as": markup.value} if markup is not Markup.MARKDOWN else {})
 
 
-@dataclass(frozen=True, slots=True)
-class Tab:
+class Tab(Struct, frozen=True):
     """A badge in one of the formats to copy."""
 
     name: str
@@ -82,8 +80,7 @@ class Tab:
     is_chosen: bool
 
 
-@dataclass(frozen=True, slots=True)
-class BadgePanel:
+class BadgePanel(Struct, frozen=True):
     """The panel."""
 
     project_id: str
@@ -104,8 +101,7 @@ class BadgePanel:
         return MARKUP_NAMES[self.look.markup]
 
 
-@dataclass(frozen=True, slots=True)
-class BadgePage(Page):
+class BadgePage(Page, frozen=True):
     """The panel of a badge alone, for changes of its options."""
 
     template: ClassVar[str] = "experiments/_badge_panel.html"

@@ -2,12 +2,13 @@
 
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from math import isfinite
 from typing import ClassVar
 
+from msgspec import Struct
+from msgspec.structs import replace
 from quart import Blueprint, request, url_for
 from quart.typing import ResponseReturnValue
 
@@ -48,8 +49,7 @@ DIFFERENCES: Mapping[Measure, Callable[[Comparison], Difference | None]] = {
 MEASURES = tuple(ESTIMATES)
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct, frozen=True):
     """An experiment to choose."""
 
     key: str
@@ -58,16 +58,14 @@ class Option:
     url: str
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """A figure with between what the true one lies."""
 
     value: str
     interval: str
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A measure of both, the difference, and what to make of it."""
 
     name: str
@@ -77,8 +75,7 @@ class Row:
     figure: Figure
 
 
-@dataclass(frozen=True, slots=True)
-class ComparisonPage(Page):
+class ComparisonPage(Page, frozen=True):
     """Forms to choose two experiments, and their comparison once two are chosen."""
 
     template: ClassVar[str] = "experiments/comparison.html"
@@ -102,8 +99,7 @@ class ComparisonPage(Page):
         return RANGE_NAMES[self.range]
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """The two experiments to compare, and the period, as in the URL."""
 
     first: str | None

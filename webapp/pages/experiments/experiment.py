@@ -1,9 +1,9 @@
 """The page of an experiment: its checks, their history by day, its rule and its badge."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import ClassVar
 
+from msgspec import Struct
 from quart import Blueprint, url_for
 from quart.typing import ResponseReturnValue
 
@@ -30,8 +30,7 @@ from webapp.security import project_editor, signed_in
 blueprint = Blueprint("experiment", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """A chart, and where the browser gets what it draws."""
 
     id: str
@@ -42,16 +41,14 @@ class Figure:
     """The URL of the picture as one file."""
 
 
-@dataclass(frozen=True, slots=True)
-class DayMark:
+class DayMark(Struct, frozen=True):
     """A day of the history: its verdict, and the same in words."""
 
     outcome: Outcome
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class ExperimentPage(Page):
+class ExperimentPage(Page, frozen=True):
     """The page of an experiment."""
 
     template: ClassVar[str] = "experiments/experiment.html"

@@ -1,10 +1,10 @@
 """The list of experiments with their verdicts and figures."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import ClassVar
 
+from msgspec import Struct
 from quart import Blueprint, request, url_for
 from quart.typing import ResponseReturnValue
 
@@ -29,8 +29,7 @@ blueprint = Blueprint("experiments", __name__)
 ORDER = (Outcome.FAIL, Outcome.PASS, Outcome.UNKNOWN)
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """A figure of the judged runs, and in words whether it is within its limit."""
 
     measure: Measure
@@ -42,8 +41,7 @@ class Cell:
     is_minimum: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """An experiment of the list."""
 
     id: str
@@ -61,8 +59,7 @@ class Row:
         return " · ".join(f"{cell.name} {cell.value} ({cell.note})" for cell in self.cells if cell.has_limit)
 
 
-@dataclass(frozen=True, slots=True)
-class ExperimentsPage(Page):
+class ExperimentsPage(Page, frozen=True):
     """The list, of one project or of all."""
 
     template: ClassVar[str] = "experiments/experiments.html"

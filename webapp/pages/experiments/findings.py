@@ -1,6 +1,6 @@
 """Describe the difference between two experiments, or two sets of runs, in a sentence: whether it is real, and its size. Pure."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from runtally.experiments.estimate import MIN_RUNS, Difference
 from runtally.experiments.verdict import Measure
@@ -34,8 +34,7 @@ REAL, NOT_REAL, TOO_FEW, NONE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """A difference in words, and whether it is good, bad or neither."""
 
     headline: str

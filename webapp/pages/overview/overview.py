@@ -1,10 +1,10 @@
 """The overview: figures and charts of all projects, and a row for each. Before the first run it shows how to send one."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import ClassVar
 
+from msgspec.structs import replace
 from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
@@ -43,8 +43,7 @@ from webapp.view import View
 blueprint = Blueprint("overview", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class OverviewPage(Page):
+class OverviewPage(Page, frozen=True):
     """The overview of all projects that the reader may see."""
 
     template: ClassVar[str] = "overview/overview.html"
@@ -63,8 +62,7 @@ class OverviewPage(Page):
         return f"{self.panel.title} · {self.heading}"
 
 
-@dataclass(frozen=True, slots=True)
-class FirstRunPage(Page):
+class FirstRunPage(Page, frozen=True):
     """The page of an installation without runs: how to send the first one."""
 
     template: ClassVar[str] = "overview/first_run.html"
@@ -204,12 +202,12 @@ async def _project_list(reader: UsageReader, view: View, *, is_comparable: bool)
     if columns.is_by_change:
         found = await projects.compared(found)
     if columns.is_by_budget:
-        columns = replace(columns, uses=await _uses(reader.snapshots, found, budgeted, now))
+        columns = columns.with_uses(await _uses(reader.snapshots, found, budgeted, now))
     shown, paging = page_of(columns.sorted(found), view, request.args.get("page", 1, int))
     if not columns.is_by_change:
         shown = await projects.compared(shown)
     if not columns.is_by_budget:
-        columns = replace(columns, uses=await _uses(reader.snapshots, shown, budgeted, now))
+        columns = columns.with_uses(await _uses(reader.snapshots, shown, budgeted, now))
     return project_list_of(listing, columns, await projects.drawn(shown), paging)
 
 

@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
+
+from msgspec import Struct
 
 from runtally.budgets.use import Use
 from runtally.usage.overview.projects import Listing, ProjectSummary
@@ -64,16 +66,14 @@ _KEYS: Mapping[Column, Callable[[ProjectSummary], object]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(Struct, frozen=True):
     """A cost; the one of the range that is looked at stands out, and stays on a narrow screen."""
 
     text: str
     is_of_range: bool
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetUse:
+class BudgetUse(Struct, frozen=True):
     """The used part of a project's budget in this month, and how near its end is."""
 
     share: str
@@ -82,8 +82,7 @@ class BudgetUse:
     word: str
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A project of the list."""
 
     name: str
@@ -102,8 +101,7 @@ class Row:
     budget: BudgetUse | None
 
 
-@dataclass(frozen=True, slots=True)
-class Paging:
+class Paging(Struct, frozen=True):
     """The shown part of the projects that were found, and links to the other parts."""
 
     text: str
@@ -111,8 +109,7 @@ class Paging:
     next_url: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectList:
+class ProjectList(Struct, frozen=True):
     """The rows of the list with their headings, split before the columns of cost."""
 
     name: SortHeading
@@ -145,6 +142,9 @@ class Columns:
     of_range: Column = field(init=False)
     titles: Mapping[Column, str] = field(init=False)
     sorting: Sorting[Column] = field(init=False)
+
+    def with_uses(self, uses: Mapping[str, Use]) -> "Columns":
+        return replace(self, uses=uses)
 
     def __post_init__(self) -> None:
         range_ = self.view.range

@@ -1,7 +1,8 @@
 """Draw the bars in a row of a table. They are an ornament, of which a page has fifty."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _BAR_STEP, _BAR_WIDTH, _LOWEST_BAR = 4, 3, 4
 _HEIGHTS = 1_000
@@ -12,8 +13,7 @@ _BARS = tuple(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Sparkline:
+class Sparkline(Struct, frozen=True):
     """Bars in a box that is 100 high: how wide it is, and their path."""
 
     width: int

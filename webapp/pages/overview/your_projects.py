@@ -1,8 +1,8 @@
 """The first page of a user with several projects or none; no sum over just these projects is stored."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import Struct
 from quart import url_for
 
 from api.current import actor, services
@@ -11,16 +11,14 @@ from runtally.usage.report import ListedProject
 from webapp.rendering import Page
 
 
-@dataclass(frozen=True, slots=True)
-class OwnProject:
+class OwnProject(Struct, frozen=True):
     name: str
     id: str
     url: str
     is_hidden: bool
 
 
-@dataclass(frozen=True, slots=True)
-class YourProjectsPage(Page):
+class YourProjectsPage(Page, frozen=True):
     """Links to the projects that the reader has a role in."""
 
     template: ClassVar[str] = "overview/your_projects.html"

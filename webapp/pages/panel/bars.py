@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
+
+from msgspec import Struct
 
 from runtally.models.run import Status
 from runtally.usage.dimensions import ANY_EXPERIMENT, BY_MODEL, ERROR_CODE, OTHER, PROJECT, STATUS, Dimension
@@ -23,8 +24,7 @@ MAX_CODES = 50
 """The error codes with a row each: some clients send a code of its own for each failure."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Struct, frozen=True):
     """A name, what it cost, and its bar as percent of the longest."""
 
     name: str
@@ -37,8 +37,7 @@ class Bar:
     is_chosen: bool
 
 
-@dataclass(frozen=True, slots=True)
-class BarList:
+class BarList(Struct, frozen=True):
     """Names by cost, the most expensive first."""
 
     id: str

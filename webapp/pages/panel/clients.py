@@ -1,9 +1,10 @@
 """The list of OpenTelemetry clients, which explains why a client's runs are or are not seen."""
 
 import heapq
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
+
+from msgspec import Struct
 
 from runtally.models.otlp import RUNS, Client
 from runtally.otlp.queries import select_clients
@@ -11,8 +12,7 @@ from runtally.usage.snapshots import Snapshots
 from webapp import formats
 
 
-@dataclass(frozen=True, slots=True)
-class ClientRow:
+class ClientRow(Struct, frozen=True):
     """A service that sent to a project through one kind of exporter."""
 
     service: str

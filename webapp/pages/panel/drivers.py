@@ -1,7 +1,8 @@
 """Describe the causes of a change of cost."""
 
-from dataclasses import dataclass
 from decimal import Decimal
+
+from msgspec import Struct
 
 from runtally.usage.dimensions import Dimension
 from runtally.usage.drivers import Driver, change_of
@@ -15,8 +16,7 @@ from webapp.view import View
 _MAINLY = Decimal("0.75")
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """A value that made the cost change; without a URL, runs that no filter keeps."""
 
     name: str
@@ -29,8 +29,7 @@ class Line:
     rises: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Drivers:
+class Drivers(Struct, frozen=True):
     """The change as a sentence, and the values that make up most of it."""
 
     sentence: str

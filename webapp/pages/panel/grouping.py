@@ -1,9 +1,11 @@
 """The groups of a page: their values, colours and labels, and the menu that chooses the dimension."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from uuid import UUID
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from api.current import services
 from runtally.access.keys import names_of
@@ -50,8 +52,7 @@ HIDDEN = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMenu:
+class GroupMenu(Struct, frozen=True):
     """The control that chooses a dimension: those that every run has, then the keys that the project tracks."""
 
     label: str
@@ -59,8 +60,7 @@ class GroupMenu:
     keys: tuple[Choice, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PageGroups:
+class PageGroups(Struct, frozen=True):
     """The groups of a page; empty without a dimension, and where stored sums have none."""
 
     keys: tuple[str, ...] = ()

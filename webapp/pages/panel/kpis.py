@@ -1,8 +1,9 @@
 """The figures over a whole range, with the change from the previous period."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+
+from msgspec import Struct
 
 from runtally.usage.report import Report
 from runtally.usage.sketch import Latency
@@ -21,8 +22,7 @@ LABELS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """The text of a figure. Without runs there is no rate and no latency, rather than 0."""
 
     value: str = formats.NOTHING
@@ -31,8 +31,7 @@ class Reading:
     is_minimum: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Kpi:
+class Kpi(Struct, frozen=True):
     """A figure; choosing it chooses what the main chart shows."""
 
     metric: Metric

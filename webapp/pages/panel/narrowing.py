@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
+
+from msgspec import Struct
 
 from runtally.errors import InvalidFilter
 from runtally.models.rollup import GRAINS
@@ -21,8 +22,7 @@ _PLAIN = re.compile(r"[!-~]([ -~]{0,98}[!-~])?")
 MISTAKEN = "Choose a start before the end, at most two years apart. Shown instead: {shown}."
 
 
-@dataclass(frozen=True, slots=True)
-class Chip:
+class Chip(Struct, frozen=True):
     """A part of what narrows the page, and the page without it."""
 
     label: str
@@ -30,8 +30,7 @@ class Chip:
     url: str
 
 
-@dataclass(frozen=True, slots=True)
-class LiveSwitch:
+class LiveSwitch(Struct, frozen=True):
     """The switch of live mode: the page that is asked for again, and the one with the other mode."""
 
     url: str
@@ -39,8 +38,7 @@ class LiveSwitch:
     is_live: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Narrower:
+class Narrower(Struct, frozen=True):
     """The control of the range, and the switch of live mode; None where there is nothing to look on to."""
 
     ranges: RangeMenu

@@ -1,8 +1,10 @@
 """The common part of overview and project page: figures, charts and lists of a report."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from api.current import actor
 from runtally.access.scopes import Permission, Scope, may
@@ -48,8 +50,7 @@ VARIANTS = {
 OVERLAPS = "A run with several tags counts for each of them, so groups add up to more than the total."
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """A chart and where the browser gets what it draws."""
 
     metric: Metric
@@ -61,16 +62,14 @@ class Figure:
     """The URL of the picture as one file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """The reason why figures cannot be shown, and a link to the settings for readers who may change it."""
 
     sentence: str
     url: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Panel:
+class Panel(Struct, frozen=True):
     """The body of a report; without a main figure it says why there is none."""
 
     title: str

@@ -1,14 +1,15 @@
 """The range control of every page with a time range: presets, calendar ranges and a custom one."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from webapp import zone
 from webapp.ranges import Calendar
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """A link to another view of the same page."""
 
     name: str
@@ -16,8 +17,7 @@ class Choice:
     is_chosen: bool
 
 
-@dataclass(frozen=True, slots=True)
-class RangeMenu:
+class RangeMenu(Struct, frozen=True):
     """The usual ranges as a switch; a menu of the others, with a form."""
 
     usual: tuple[Choice, ...]

@@ -1,11 +1,12 @@
 """Change several prices at once: select them, see the new amounts and their effect in money, and schedule the change."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import ClassVar
 
+from msgspec import Struct
+from msgspec.structs import replace
 from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 from sqlmodel.ext.asyncio.session import AsyncSession
@@ -40,8 +41,7 @@ COMPONENTS = ((ALL_AMOUNTS, "All amounts"), *AMOUNT_NAMES.items())
 blueprint = Blueprint("price_bulk", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedRow:
+class PlannedRow(Struct, frozen=True):
     """A price in the preview: its new amounts, or why it has none."""
 
     model: str
@@ -54,8 +54,7 @@ class PlannedRow:
     then: str
 
 
-@dataclass(frozen=True, slots=True)
-class Preview:
+class Preview(Struct, frozen=True):
     """What a change does to the selected prices."""
 
     rows: tuple[PlannedRow, ...]
@@ -67,8 +66,7 @@ class Preview:
     has_problems: bool
 
 
-@dataclass(frozen=True, slots=True)
-class BulkPage(Page):
+class BulkPage(Page, frozen=True):
     """The form with the prices to select, and the preview once it was asked for."""
 
     template: ClassVar[str] = "prices/bulk.html"

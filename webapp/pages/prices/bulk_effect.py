@@ -1,9 +1,10 @@
 """What a change of several prices does in money: the last 30 days' tokens at the old and at the new prices."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+
+from msgspec import Struct
 
 from api.current import services
 from runtally.pricing.bulk import Planned
@@ -13,8 +14,7 @@ from runtally.runs.what_if import cost_at
 from webapp.pages.prices.effect import SINCE, price_of
 
 
-@dataclass(frozen=True, slots=True)
-class Money:
+class Money(Struct, frozen=True):
     """The cost of the runs that a price applies to."""
 
     now_usd: Decimal

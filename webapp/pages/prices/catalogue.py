@@ -1,12 +1,12 @@
 """The differences between the installed price catalogue and the registry, and the form to take them over."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from decimal import Decimal
 from importlib.metadata import version
 from typing import ClassVar
 
+from msgspec import Struct
 from quart import Blueprint, request, url_for
 from quart.typing import ResponseReturnValue
 
@@ -35,8 +35,7 @@ HEADINGS = {
 blueprint = Blueprint("price_catalogue", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct, frozen=True):
     """A difference; `fields` are name, before and after."""
 
     key: str
@@ -48,8 +47,7 @@ class Item:
     """The admin's entry that it is left out for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """The differences of one kind."""
 
     kind: Kind
@@ -59,8 +57,7 @@ class Group:
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class CataloguePage(Page):
+class CataloguePage(Page, frozen=True):
     """The comparison of the registry with the catalogue."""
 
     template: ClassVar[str] = "prices/catalogue.html"

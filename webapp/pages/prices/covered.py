@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import Struct
 from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
@@ -24,8 +24,7 @@ SHOWN = 12
 blueprint = Blueprint("price_covered", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class CoveredModels:
+class CoveredModels(Struct, frozen=True):
     """The number of models in a sentence, and some of them by name with their runs."""
 
     sentence: str
@@ -34,8 +33,7 @@ class CoveredModels:
     effect: Effect | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CoveredPage(Page):
+class CoveredPage(Page, frozen=True):
     """The part of the form that says what it fits."""
 
     template: ClassVar[str] = "prices/_covered.html"

@@ -1,9 +1,9 @@
 """The page of discounts that projects have on list prices."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
+from msgspec import Struct
 from quart import Blueprint, url_for
 from quart.typing import ResponseReturnValue
 from sqlmodel.ext.asyncio.session import AsyncSession
@@ -28,8 +28,7 @@ FIELDS = ("provider", "percent", "effective_from", "effective_to", "note")
 blueprint = Blueprint("price_discounts", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class DiscountRow:
+class DiscountRow(Struct, frozen=True):
     """A discount of the list."""
 
     id: int
@@ -41,8 +40,7 @@ class DiscountRow:
     is_over: bool
 
 
-@dataclass(frozen=True, slots=True)
-class DiscountsPage(Page):
+class DiscountsPage(Page, frozen=True):
     """All discounts, and the form for a new one."""
 
     template: ClassVar[str] = "prices/discounts.html"

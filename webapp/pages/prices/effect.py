@@ -1,9 +1,10 @@
 """Preview the effect of a price while it is entered: the last 30 days' tokens at the current and at the new price."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+
+from msgspec import Struct
 
 from api.current import services
 from runtally.errors import InvalidPrice
@@ -22,8 +23,7 @@ SHOWN = 10
 EXAMPLE = Usage(input_tokens=10_000, output_tokens=1_000)
 
 
-@dataclass(frozen=True, slots=True)
-class EffectRow:
+class EffectRow(Struct, frozen=True):
     """A model, what its runs cost at the price now and at the new one."""
 
     model: str
@@ -32,8 +32,7 @@ class EffectRow:
     then: str
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
+class Effect(Struct, frozen=True):
     """The effect on all models together, and on the most expensive ones."""
 
     now: str

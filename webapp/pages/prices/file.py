@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from msgspec.structs import replace
 from quart import Blueprint, Response, request, url_for
 from quart.typing import ResponseReturnValue
 
@@ -30,8 +30,7 @@ WORDS = {
 blueprint = Blueprint("price_file", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class FilePage(Page):
+class FilePage(Page, frozen=True):
     """The forms for a file of prices, and a preview of the one that was sent."""
 
     template: ClassVar[str] = "prices/file.html"

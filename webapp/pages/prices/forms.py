@@ -1,11 +1,11 @@
 """The forms that change the registry: a new price, a correction, and a successor."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 from typing import ClassVar
 
+from msgspec.structs import replace
 from quart import Blueprint, Response, request, url_for
 from quart.typing import ResponseReturnValue
 
@@ -45,8 +45,7 @@ WHAT_HAPPENS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PriceFormPage(Page):
+class PriceFormPage(Page, frozen=True):
     """A price to fill in."""
 
     template: ClassVar[str] = "prices/form.html"

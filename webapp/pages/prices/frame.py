@@ -1,10 +1,10 @@
 """The common part of the pages about prices: their tabs, and the description of a price."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from msgspec import Struct
 from quart import url_for
 
 from runtally.models.price import PriceEntry, PriceSource
@@ -26,8 +26,7 @@ AMOUNT_NAMES = {kind.price_column: kind.label for kind in TOKEN_KINDS} | {"per_t
 LISTED_NAMES = tuple(AMOUNT_NAMES[column] for column in LISTED)
 
 
-@dataclass(frozen=True, slots=True)
-class PricesFrame:
+class PricesFrame(Struct, frozen=True):
     """The heading of the admin pages, and links between those about prices."""
 
     admin: Frame
@@ -40,8 +39,7 @@ def prices_frame(endpoint: str) -> PricesFrame:
     return PricesFrame(frame("prices.prices"), sections)
 
 
-@dataclass(frozen=True, slots=True)
-class PriceRow:
+class PriceRow(Struct, frozen=True):
     """An entry of the registry as a row of a table."""
 
     id: int

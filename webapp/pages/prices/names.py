@@ -1,6 +1,6 @@
 """Suggest providers and models for a form: those in use, and priced models of the same vendors."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from api.current import services
 from runtally.db.database import Connection
@@ -11,8 +11,7 @@ from runtally.usage.snapshots import Snapshots
 MOST = 400
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
+class Names(Struct, frozen=True):
     """Providers, and models with their provider."""
 
     providers: tuple[str, ...] = ()

@@ -1,6 +1,5 @@
 """The page of a price: its values, its history, and the forms to change it."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
@@ -34,8 +33,7 @@ END_FORM = Form("end")
 blueprint = Blueprint("price", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class PricePage(Page):
+class PricePage(Page, frozen=True):
     """An entry and its history."""
 
     template: ClassVar[str] = "prices/price.html"

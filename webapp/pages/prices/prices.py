@@ -1,6 +1,5 @@
 """The registry of prices: search it, and open an entry."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from quart import Blueprint, request, url_for
@@ -17,8 +16,7 @@ from webapp.security import admin
 blueprint = Blueprint("prices", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class PricesPage(Page):
+class PricesPage(Page, frozen=True):
     """Entries that a search finds, those in use first."""
 
     template: ClassVar[str] = "prices/prices.html"

@@ -1,11 +1,11 @@
 """Repricing: find past runs whose cost differs at current prices, and update them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import ClassVar, NamedTuple
 
+from msgspec import Struct
 from quart import Blueprint, request, url_for
 from quart.typing import ResponseReturnValue
 from sqlmodel.ext.asyncio.session import AsyncSession
@@ -31,8 +31,7 @@ FIELDS = ("project", "provider", "model", "since", "until")
 blueprint = Blueprint("repricing", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Act:
+class Act(Struct, frozen=True):
     """The possible next actions."""
 
     name: str
@@ -62,8 +61,7 @@ RESULT_TEXT = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RepricingRow:
+class RepricingRow(Struct, frozen=True):
     """A repricing, how far it is."""
 
     id: int
@@ -79,8 +77,7 @@ class RepricingRow:
     is_under_way: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Sums:
+class Sums(Struct, frozen=True):
     """Runs that change, and what they cost."""
 
     runs: str
@@ -93,8 +90,7 @@ class Sums:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RepricingsPage(Page):
+class RepricingsPage(Page, frozen=True):
     """The latest repricings, and a form for another."""
 
     template: ClassVar[str] = "prices/repricings.html"
@@ -111,8 +107,7 @@ class RepricingsPage(Page):
         return "Repricing"
 
 
-@dataclass(frozen=True, slots=True)
-class RepricingPage(Page):
+class RepricingPage(Page, frozen=True):
     """A repricing: its scope, its progress and its changes."""
 
     template: ClassVar[str] = "prices/repricing.html"

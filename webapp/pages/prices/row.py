@@ -1,6 +1,6 @@
 """Edit the amounts of one price in its row of the list. Without JavaScript the form for a whole price does it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 from quart import Blueprint, url_for
@@ -21,8 +21,7 @@ PATH = "/admin/prices/<row:entry_id>/row"
 blueprint = Blueprint("price_row", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class PriceRowPage(Page):
+class PriceRowPage(Page, frozen=True):
     """A price as a row of the list."""
 
     template: ClassVar[str] = "prices/row.html"
@@ -31,8 +30,7 @@ class PriceRowPage(Page):
     row: PriceRow
 
 
-@dataclass(frozen=True, slots=True)
-class EditedRowPage(Page):
+class EditedRowPage(Page, frozen=True):
     """The row with fields for its amounts."""
 
     template: ClassVar[str] = "prices/row_edit.html"

@@ -1,9 +1,9 @@
 """The history of a price as a story: what it was at first, and what changed when, by whom and why. Pure."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
+from msgspec import Struct
 from quart import url_for
 
 from runtally.models.price import PriceEntry
@@ -12,8 +12,7 @@ from webapp.changes import change
 from webapp.pages.prices.frame import AMOUNT_NAMES, amount, day, scope_of, source_of, state_of
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """An amount: before and after; `before` is empty where it is the first."""
 
     name: str
@@ -22,8 +21,7 @@ class Step:
     change: str
 
 
-@dataclass(frozen=True, slots=True)
-class Chapter:
+class Chapter(Struct, frozen=True):
     """An entry of the registry, described as a change of the one before it."""
 
     id: int

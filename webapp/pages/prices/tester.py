@@ -1,10 +1,11 @@
 """Compute the cost of a run that is described in a form, and show the chosen price, the reasons and the lines."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import ClassVar
 
+from msgspec import Struct
+from msgspec.structs import replace
 from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
@@ -32,8 +33,7 @@ USUAL = {"input_tokens": "10000", "output_tokens": "1000"}
 blueprint = Blueprint("price_tester", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """A run that was never sent."""
 
     provider: str
@@ -43,8 +43,7 @@ class Trial:
     usage: Usage
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """The cost of the run; without lines if no price is known."""
 
     total: str
@@ -54,8 +53,7 @@ class Answer:
     reasons: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TesterPage(Page):
+class TesterPage(Page, frozen=True):
     """A run to fill in, and its cost."""
 
     template: ClassVar[str] = "prices/tester.html"

@@ -1,9 +1,9 @@
 """Models in use without a price, for the admin to enter next."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
+from msgspec import Struct
 from quart import url_for
 
 from runtally.pricing.queries import UsedModel
@@ -13,8 +13,7 @@ from webapp.pages.runs.views import runs_url
 SHOWN = 200
 
 
-@dataclass(frozen=True, slots=True)
-class UnpricedRow:
+class UnpricedRow(Struct, frozen=True):
     """A model without a price; `kept` says that its runs have the cost that the client reported."""
 
     provider: str

@@ -1,9 +1,9 @@
 """The alerts of a project: add, test and remove its targets, and set its rules."""
 
-from dataclasses import dataclass, replace
 from typing import ClassVar
 from uuid import UUID
 
+from msgspec.structs import replace
 from quart import Blueprint, Response
 from quart.typing import ResponseReturnValue
 from sqlmodel.ext.asyncio.session import AsyncSession
@@ -26,8 +26,7 @@ SECTION = "project_alerts.show"
 blueprint = Blueprint("project_alerts", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class AlertsPage(SettingsPage):
+class AlertsPage(SettingsPage, frozen=True):
     """Where alerts of the project go, the rules that send them, and what was sent."""
 
     fragment: ClassVar[str] = "project/settings/alerts.html"
@@ -145,4 +144,4 @@ async def _page(session: AsyncSession, project_id: str) -> AlertsPage:
 async def _with(project_id: str, status: int = 200, **changes: Form | AddedChannel | bool) -> Response:
     async with services().cells.of(project_id).database.session() as session:
         page = await _page(session, project_id)
-    return await render(replace(page, alerts=replace(page.alerts, **changes)), status)  # type: ignore[arg-type]  # Named above.
+    return await render(replace(page, alerts=replace(page.alerts, **changes)), status)

@@ -1,9 +1,9 @@
 """The alerts section of a project's settings: targets, rules and the delivery log."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
+from msgspec import Struct
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.alerts import targets
@@ -16,8 +16,7 @@ from webapp.zone import local
 CHANNEL_FORM = Form("channel", {"of_unusual_cost": ("1",)})
 
 
-@dataclass(frozen=True, slots=True)
-class TargetRow:
+class TargetRow(Struct, frozen=True):
     """A channel that alerts go to."""
 
     id: str
@@ -26,8 +25,7 @@ class TargetRow:
     of: str
 
 
-@dataclass(frozen=True, slots=True)
-class LogRow:
+class LogRow(Struct, frozen=True):
     """A delivery: of what, where to, and how it went."""
 
     alert_id: str
@@ -42,16 +40,14 @@ class LogRow:
     is_given_up: bool
 
 
-@dataclass(frozen=True, slots=True)
-class AddedChannel:
+class AddedChannel(Struct, frozen=True):
     """A channel that was just added, with the secret that signs what it sends: here once, and never again."""
 
     said: str
     secret: str
 
 
-@dataclass(frozen=True, slots=True)
-class AlertsPart:
+class AlertsPart(Struct, frozen=True):
     """The alert targets and log on the settings page."""
 
     targets: tuple[TargetRow, ...]

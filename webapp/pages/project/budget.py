@@ -1,7 +1,6 @@
 """Set, change and remove a project's budgets. Their forms are on the page Budgets."""
 
-from dataclasses import replace
-
+from msgspec.structs import replace
 from quart import Blueprint
 from quart.typing import ResponseReturnValue
 

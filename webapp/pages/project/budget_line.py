@@ -1,8 +1,9 @@
 """A project's budget in one line: the used share, the forecast, and a bar of both."""
 
-from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+
+from msgspec import Struct
 
 from runtally.budgets.use import LEAST, BurnDown, Use
 from webapp import formats
@@ -23,8 +24,7 @@ class Level(StrEnum):
 SHORT = {Level.FINE: "", Level.AHEAD: "will be over", Level.OVER: "over"}
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetLine:
+class BudgetLine(Struct, frozen=True):
     """The description of a budget in this month; places on the bar are percent of its width."""
 
     month: str
@@ -39,8 +39,7 @@ class BudgetLine:
     is_minimum: bool
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetPart:
+class BudgetPart(Struct, frozen=True):
     """The budget's line, and its chart with where the browser gets it."""
 
     line: BudgetLine

@@ -1,6 +1,5 @@
 """The page of a project's budgets: what is spent of each, and the forms that set them."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from quart import Blueprint, Response, url_for
@@ -21,8 +20,7 @@ from webapp.security import signed_in
 blueprint = Blueprint("project_budgets", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetsPage(Page):
+class BudgetsPage(Page, frozen=True):
     """Each budget with the values that have spent most of it."""
 
     template: ClassVar[str] = "project/budgets.html"

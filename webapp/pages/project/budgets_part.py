@@ -1,9 +1,9 @@
 """Parts of the pages about budgets: the form of the month, and list, form and amounts spent of the others."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
+from msgspec import Struct
 from quart import url_for
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -24,8 +24,7 @@ LISTED = 10
 """Values that a page lists of a budget for each value."""
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetRow:
+class BudgetRow(Struct, frozen=True):
     """A budget of the list, and what its form of removal sends."""
 
     dimension: str
@@ -36,8 +35,7 @@ class BudgetRow:
     alerts: str
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetsPart:
+class BudgetsPart(Struct, frozen=True):
     """The daily and per-value budgets, and the form of a new one."""
 
     rows: tuple[BudgetRow, ...]
@@ -48,8 +46,7 @@ class BudgetsPart:
     periods: tuple[tuple[str, str], ...] = PERIODS
 
 
-@dataclass(frozen=True, slots=True)
-class ValueRow:
+class ValueRow(Struct, frozen=True):
     """A value, or all runs, and its share of the budget; the bar is percent of the budget."""
 
     name: str
@@ -59,8 +56,7 @@ class ValueRow:
     is_over: bool
 
 
-@dataclass(frozen=True, slots=True)
-class StateRow:
+class StateRow(Struct, frozen=True):
     """The amount spent of a budget in the current period."""
 
     name: str

@@ -1,11 +1,12 @@
 """The "What if" page: a project's cost on another model or at another day's prices, and reported compared with computed costs."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import ClassVar, NamedTuple
 
+from msgspec import Struct
+from msgspec.structs import replace
 from quart import Blueprint, request, url_for
 from quart.typing import ResponseReturnValue
 
@@ -40,8 +41,7 @@ NO_NAMES = Names()
 blueprint = Blueprint("project_costs", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class SupposedRow:
+class SupposedRow(Struct, frozen=True):
     """A model, what it cost and what it would have cost; bars are percent of the longest."""
 
     provider: str
@@ -54,8 +54,7 @@ class SupposedRow:
     would_bar: float
 
 
-@dataclass(frozen=True, slots=True)
-class DriftRow:
+class DriftRow(Struct, frozen=True):
     """A model whose clients report a cost."""
 
     provider: str
@@ -66,8 +65,7 @@ class DriftRow:
     difference: str
 
 
-@dataclass(frozen=True, slots=True)
-class Alternative:
+class Alternative(Struct, frozen=True):
     """A model in use, and what all runs would have cost on it; without a URL it is what they did cost."""
 
     provider: str
@@ -79,8 +77,7 @@ class Alternative:
     url: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ChartPart:
+class ChartPart(Struct, frozen=True):
     """A chart, and where the browser gets what it draws."""
 
     chart: Chart
@@ -89,8 +86,7 @@ class ChartPart:
     picture: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CostsPage(Page):
+class CostsPage(Page, frozen=True):
     """The "What if" page with its comparison and the drift of reported costs."""
 
     template: ClassVar[str] = "project/costs.html"

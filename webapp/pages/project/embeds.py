@@ -1,10 +1,10 @@
 """Embedded charts for READMEs, wikis and status pages: the picture, the panel with its snippets, and its token."""
 
 import hashlib
-from dataclasses import dataclass
 from datetime import UTC
 from html import escape
 
+from msgspec import Struct
 from quart import Blueprint, Response, request, url_for
 from quart.typing import ResponseReturnValue
 
@@ -40,8 +40,7 @@ blueprint = Blueprint("embeds", __name__)
 MAX_AGE_SECONDS = 60
 
 
-@dataclass(frozen=True, slots=True)
-class EmbedPanel:
+class EmbedPanel(Struct, frozen=True):
     """The panel with the public picture of the page's large chart."""
 
     preview: str

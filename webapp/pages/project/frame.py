@@ -1,8 +1,9 @@
 """The head of a project's pages: its name and tabs, and the range control of those with a range."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from runtally.db.database import Connection
 from runtally.usage.overview.project_queries import select_projects
@@ -12,8 +13,7 @@ from webapp.pages.panel.ranges import RangeMenu
 from webapp.view import View
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectHeading:
+class ProjectHeading(Struct, frozen=True):
     """The name, links and tabs of a project above each of its pages."""
 
     id: str
@@ -21,8 +21,7 @@ class ProjectHeading:
     is_hidden: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectFrame:
+class ProjectFrame(Struct, frozen=True):
     """The head of a project's page with a range."""
 
     project: ProjectHeading

@@ -1,8 +1,9 @@
 """The general settings of a project: name, retention, hiding and deletion."""
 
-from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from msgspec import Struct
+from msgspec.structs import replace
 from quart import Blueprint, url_for
 from quart.typing import ResponseReturnValue
 from sqlmodel.ext.asyncio.session import AsyncSession
@@ -30,8 +31,7 @@ DELETE_FORM = Form("delete")
 blueprint = Blueprint("project_general", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Retention:
+class Retention(Struct, frozen=True):
     """The choices for how long runs are kept, and the result of the current one."""
 
     choices: tuple[tuple[str, str], ...]
@@ -70,8 +70,7 @@ def _kept(days: int | None, without_end: str = "Forever") -> str:
     return f"{days:,} days" if days else without_end
 
 
-@dataclass(frozen=True, slots=True)
-class GeneralPage(SettingsPage):
+class GeneralPage(SettingsPage, frozen=True):
     """Name, retention, hiding and deletion, with the form that was refused."""
 
     fragment: ClassVar[str] = "project/settings/general.html"

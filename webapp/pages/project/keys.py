@@ -1,11 +1,12 @@
 """The keys of a project: list, create, rotate and revoke them."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import ClassVar
 from uuid import UUID
 
+from msgspec import Struct
+from msgspec.structs import replace
 from quart import Blueprint, Response
 from quart.typing import ResponseReturnValue
 from sqlmodel.ext.asyncio.session import AsyncSession
@@ -37,8 +38,7 @@ PERMISSIONS = (
 blueprint = Blueprint("project_keys", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRow:
+class KeyRow(Struct, frozen=True):
     """A key of the list; the key itself is nowhere."""
 
     id: str
@@ -51,8 +51,7 @@ class KeyRow:
     is_active: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ShownKey:
+class ShownKey(Struct, frozen=True):
     """A key that was just made: here once, and never again."""
 
     secret: str
@@ -62,8 +61,7 @@ class ShownKey:
     snippets: tuple[Snippet, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class KeysPage(SettingsPage):
+class KeysPage(SettingsPage, frozen=True):
     """A project's keys, with one that was just made or refused."""
 
     fragment: ClassVar[str] = "project/settings/keys.html"

@@ -1,9 +1,9 @@
 """How a project stores people's names: its rules, and forms to set and remove one."""
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from msgspec.structs import replace
 from quart import Blueprint
 from quart.typing import ResponseReturnValue
 from sqlmodel.ext.asyncio.session import AsyncSession
@@ -29,8 +29,7 @@ FORM = Form("names", {"key": ("user",)})
 blueprint = Blueprint("project_names", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class NamesPage(SettingsPage):
+class NamesPage(SettingsPage, frozen=True):
     """The keys whose values a project stores in a form of its own."""
 
     fragment: ClassVar[str] = "project/settings/names.html"

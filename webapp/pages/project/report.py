@@ -1,7 +1,6 @@
 """The overview of one project: its figures, charts and lists."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
@@ -39,8 +38,7 @@ from webapp.view import View
 blueprint = Blueprint("project", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectPage(Page):
+class ProjectPage(Page, frozen=True):
     """The overview of one project."""
 
     template: ClassVar[str] = "project/report.html"

@@ -1,6 +1,5 @@
 """The common part of a project's settings: their path, and their sections, of which each is a page."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from quart import Response, url_for
@@ -21,8 +20,7 @@ SECTIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SettingsPage(Page):
+class SettingsPage(Page, frozen=True):
     """A section of a project's settings, with links to the others."""
 
     template: ClassVar[str] = "project/settings.html"

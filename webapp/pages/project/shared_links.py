@@ -1,10 +1,11 @@
 """Shared links and public badges of a project, and the first page of a reader without an account."""
 
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import ClassVar
 from uuid import UUID
 
+from msgspec import Struct
+from msgspec.structs import replace
 from quart import Blueprint, Response, url_for
 from quart.typing import ResponseReturnValue
 from sqlmodel.ext.asyncio.session import AsyncSession
@@ -32,8 +33,7 @@ FORM = Form("link", {"expires": ("30",)})
 GONE = "This link has expired or was removed. Ask the person who sent it for a new one."
 
 
-@dataclass(frozen=True, slots=True)
-class LinkRow:
+class LinkRow(Struct, frozen=True):
     """A link of the project."""
 
     id: str
@@ -45,8 +45,7 @@ class LinkRow:
     is_open: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SharingPage(SettingsPage):
+class SharingPage(SettingsPage, frozen=True):
     """Who sees the project without an account: its links, and its badges."""
 
     fragment: ClassVar[str] = "project/settings/sharing.html"
@@ -56,8 +55,7 @@ class SharingPage(SettingsPage):
     expiries: tuple[tuple[str, str], ...] = EXPIRIES
 
 
-@dataclass(frozen=True, slots=True)
-class PasswordPage(Page):
+class PasswordPage(Page, frozen=True):
     """A link that asks for its password."""
 
     template: ClassVar[str] = "project/shared.html"

@@ -1,8 +1,9 @@
 """The tracked keys of a project: tracked ones, suggestions, and forms to track and untrack a key."""
 
-from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from msgspec import Struct
+from msgspec.structs import replace
 from quart import Blueprint
 from quart.typing import ResponseReturnValue
 from sqlmodel.ext.asyncio.session import AsyncSession
@@ -23,8 +24,7 @@ FORM = Form("track")
 blueprint = Blueprint("project_tracked_keys", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class TrackedKeyRow:
+class TrackedKeyRow(Struct, frozen=True):
     """A key that is tracked, or whose sums are being deleted."""
 
     key: str
@@ -34,16 +34,14 @@ class TrackedKeyRow:
     may_untrack: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Suggestion:
+class Suggestion(Struct, frozen=True):
     """A key that runs have and that is not tracked."""
 
     key: str
     said: str
 
 
-@dataclass(frozen=True, slots=True)
-class TrackedKeysPage(SettingsPage):
+class TrackedKeysPage(SettingsPage, frozen=True):
     """The tracked keys, their progress, and suggestions."""
 
     fragment: ClassVar[str] = "project/settings/tracked_keys.html"

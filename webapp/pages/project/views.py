@@ -1,10 +1,11 @@
 """Saved views of a project: the menu on its report pages, and the page that lists, renames and deletes them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import ClassVar
 from uuid import UUID
 
+from msgspec import Struct
+from msgspec.structs import replace
 from quart import Blueprint, Response, request
 from quart.typing import ResponseReturnValue
 
@@ -28,8 +29,7 @@ PATH = "/projects/<project_id:project_id>/views"
 FORM = Form("view")
 
 
-@dataclass(frozen=True, slots=True)
-class ViewRow:
+class ViewRow(Struct, frozen=True):
     """A saved view."""
 
     id: str
@@ -41,8 +41,7 @@ class ViewRow:
     form: Form
 
 
-@dataclass(frozen=True, slots=True)
-class ViewsPage(Page):
+class ViewsPage(Page, frozen=True):
     """The views of a project, and the form that saves the page at `here`."""
 
     template: ClassVar[str] = "project/views.html"

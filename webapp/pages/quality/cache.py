@@ -1,11 +1,12 @@
 """Prompt caches of a project: hit rate, tokens read and written, and savings."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
 from typing import ClassVar
 
+from msgspec import Struct
+from msgspec.structs import replace
 from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
@@ -54,8 +55,7 @@ class Measure(StrEnum):
 MEASURE_NAMES = {Measure.RATE: "Hit rate", Measure.TOKENS: "Tokens"}
 
 
-@dataclass(frozen=True, slots=True)
-class CacheView:
+class CacheView(Struct, frozen=True):
     """The state of the page."""
 
     view: View
@@ -84,8 +84,7 @@ class CacheView:
         return address_of("cache.chart", query)
 
 
-@dataclass(frozen=True, slots=True)
-class CacheRow:
+class CacheRow(Struct, frozen=True):
     """A model, or a value of a tracked key; `summary` stands for the columns that a narrow screen has no room for."""
 
     name: str
@@ -104,8 +103,7 @@ class CacheRow:
     summary: str
 
 
-@dataclass(frozen=True, slots=True)
-class CachePage(Page):
+class CachePage(Page, frozen=True):
     """The use of caches."""
 
     template: ClassVar[str] = "quality/cache.html"

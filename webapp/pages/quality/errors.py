@@ -1,11 +1,11 @@
 """Failed runs of a project: by kind over time, by kind and model, and the latest of them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import ClassVar
 
+from msgspec import Struct
 from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
@@ -48,8 +48,7 @@ LATEST = 10
 blueprint = Blueprint("errors", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class FailureRow:
+class FailureRow(Struct, frozen=True):
     """Failed runs of one kind and model; `summary` stands for the columns that a narrow screen has no room for."""
 
     kind: str
@@ -66,8 +65,7 @@ class FailureRow:
     summary: str
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorsPage(Page):
+class ErrorsPage(Page, frozen=True):
     """The failed runs."""
 
     template: ClassVar[str] = "quality/errors.html"

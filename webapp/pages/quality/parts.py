@@ -1,8 +1,9 @@
 """The common part of the pages Errors, Speed and Cache: their tabs and the frame of their charts."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from runtally.usage.window import Window
 from webapp.addresses import address_of, path_to
@@ -24,8 +25,7 @@ class Part(StrEnum):
         return f"{self.value}.show"
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """A figure over all of the range, and what it says in other words."""
 
     name: str
@@ -33,8 +33,7 @@ class Figure:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ChartPart:
+class ChartPart(Struct, frozen=True):
     """A chart, and where the browser gets what it draws."""
 
     chart: Chart
@@ -43,8 +42,7 @@ class ChartPart:
     picture: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class QualityFrame:
+class QualityFrame(Struct, frozen=True):
     """The head of a quality page."""
 
     frame: ProjectFrame

@@ -1,9 +1,10 @@
 """The speed of a project's models: latency percentiles, output tokens per second, time to first token."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
+from msgspec import Struct
+from msgspec.structs import replace
 from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
@@ -44,8 +45,7 @@ MEASURE_NAMES = {
 blueprint = Blueprint("speed", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class SpeedRow:
+class SpeedRow(Struct, frozen=True):
     """A model; `summary` stands for the columns that a narrow screen has no room for."""
 
     model: str
@@ -64,8 +64,7 @@ class SpeedRow:
     summary: str
 
 
-@dataclass(frozen=True, slots=True)
-class SpeedPage(Page):
+class SpeedPage(Page, frozen=True):
     """The speed of each model, and a chart of one figure."""
 
     template: ClassVar[str] = "quality/speed.html"

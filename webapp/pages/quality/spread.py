@@ -1,9 +1,10 @@
 """The lists of runs by latency and by cost: each range leads to its runs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
+
+from msgspec import Struct
 
 from runtally.money import USD_DECIMALS
 from runtally.runs.spread_queries import COST_EDGES_USD, LATENCY_EDGES_MS, Counts, Spread
@@ -16,8 +17,7 @@ from webapp.pages.panel.bars import Bar
 _LEAST_MS, _LEAST_USD = 1, Decimal(1).scaleb(-USD_DECIMALS)
 
 
-@dataclass(frozen=True, slots=True)
-class SpreadList:
+class SpreadList(Struct, frozen=True):
     """The runs in each range of one figure, from the lowest to the highest that has any."""
 
     id: str

@@ -1,10 +1,10 @@
 """Describe the cost of a run: tokens times price line by line, the price, and the client's own figure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from msgspec import Struct
 from quart import url_for
 
 from api.current import actor
@@ -27,8 +27,7 @@ CHANGED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CostLine:
+class CostLine(Struct, frozen=True):
     """A line of a cost, formatted: `quantity` at `price` is `amount`."""
 
     name: str
@@ -37,8 +36,7 @@ class CostLine:
     amount: str
 
 
-@dataclass(frozen=True, slots=True)
-class PriceNote:
+class PriceNote(Struct, frozen=True):
     """The price entry that the lines use."""
 
     name: str
@@ -52,8 +50,7 @@ class PriceNote:
     """The discount of the project."""
 
 
-@dataclass(frozen=True, slots=True)
-class CostCard:
+class CostCard(Struct, frozen=True):
     """The cost of a run and how it comes about."""
 
     total: str

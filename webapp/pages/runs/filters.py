@@ -1,8 +1,10 @@
 """The filter of the run explorer: its form and its chips."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from runtally.runs.read import Names
 from runtally.usage.dimensions import METADATA
@@ -24,8 +26,7 @@ OUTCOMES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct, frozen=True):
     """A choice of a select field."""
 
     value: str
@@ -33,8 +34,7 @@ class Option:
     is_chosen: bool
 
 
-@dataclass(frozen=True, slots=True)
-class FilterForm:
+class FilterForm(Struct, frozen=True):
     """The values of the fields as they were sent, so that they can be corrected, and their errors."""
 
     values: Mapping[str, str]

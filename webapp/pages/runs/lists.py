@@ -1,8 +1,9 @@
 """Short lists of runs on other pages: newest, slowest, most expensive."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from runtally.runs.values import Extremes, ListedRun
 from webapp import formats
@@ -25,8 +26,7 @@ _NEWEST = (
 _HIGHEST = (Column.MODEL, Column.STATUS, Column.LATENCY, Column.COST)
 
 
-@dataclass(frozen=True, slots=True)
-class RunList:
+class RunList(Struct, frozen=True):
     """A short table of runs."""
 
     id: str

@@ -1,8 +1,9 @@
 """Rows of a list of runs, formatted."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from runtally.models.run import Status
 from runtally.runs.values import ListedRun
@@ -15,8 +16,7 @@ SHORT_ID = 12
 Texts = Mapping[Column, Callable[[ListedRun], str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """The value of a column for a run."""
 
     column: Column
@@ -26,8 +26,7 @@ class Cell:
     """The whole of what is shown in short."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A run; `summary` stands for the columns that a narrow screen has no room for."""
 
     url: str

@@ -1,12 +1,13 @@
 """The page of a run with its cost explained, and of a trace with its runs in order."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import ClassVar
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
@@ -42,8 +43,7 @@ SECOND_MS = 1_000
 blueprint = Blueprint("run", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(Struct, frozen=True):
     """A property of a run; some link to other runs that have it."""
 
     name: str
@@ -52,8 +52,7 @@ class Fact:
     is_code: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RunPage(Page):
+class RunPage(Page, frozen=True):
     """The page of one run."""
 
     template: ClassVar[str] = "runs/run.html"
@@ -83,8 +82,7 @@ class RunPage(Page):
         return f"{self.run.model} · {self.at} · {self.run.project_id}"
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Struct, frozen=True):
     """A step of a trace; `offset` and `length` are percent of the whole."""
 
     url: str
@@ -106,8 +104,7 @@ class Bar:
     """Where in the whole its first token came; None if that is unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class TracePage(Page):
+class TracePage(Page, frozen=True):
     """The runs of a trace."""
 
     template: ClassVar[str] = "runs/trace.html"

@@ -1,10 +1,11 @@
 """The run explorer: runs by any filter, page by page, and as a file."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, ClassVar
 
+from msgspec import Struct
+from msgspec.structs import replace
 from quart import Blueprint, Response, request
 from quart.typing import ResponseReturnValue
 
@@ -65,8 +66,7 @@ _EXPORTS = {Format.CSV: "CSV", Format.JSONL: "JSONL", Format.PARQUET: "Parquet"}
 blueprint = Blueprint("runs", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Struct, frozen=True):
     """The totals of the runs; `note` says what they leave out."""
 
     runs: str
@@ -75,8 +75,7 @@ class Summary:
     note: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Struct, frozen=True):
     """The runs that were found, and the ways on from them."""
 
     heading: str
@@ -104,8 +103,7 @@ class Listing:
         return not self.rows and not self.problem and (not self.stopped or self.runs == 0)
 
 
-@dataclass(frozen=True, slots=True)
-class RunsPage(Page):
+class RunsPage(Page, frozen=True):
     """The explorer; without a listing while its filter is wrong."""
 
     template: ClassVar[str] = "runs/runs.html"
@@ -281,8 +279,7 @@ async def _sorted(view: RunsView, number: int, now: datetime) -> RunsPage:
         return await _page(snapshots, view, now, listing, query=view.query, errors={})
 
 
-@dataclass(frozen=True, slots=True)
-class Sums:
+class Sums(Struct, frozen=True):
     """What the runs add up to; not a part of it, where archived runs cannot be read."""
 
     totals: Totals | None

@@ -3,10 +3,10 @@
 The project need not exist yet.
 """
 
-from dataclasses import dataclass, replace
 from typing import ClassVar
 from uuid import UUID
 
+from msgspec.structs import replace
 from quart import Blueprint, Response, request, url_for
 from quart.typing import ResponseReturnValue
 from sqlmodel.ext.asyncio.session import AsyncSession
@@ -37,8 +37,7 @@ KEY_FORM = Form("send", {"project": (EXAMPLE_PROJECT,), "name": ("production",)}
 blueprint = Blueprint("send_runs", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ArrivalPage(Page):
+class ArrivalPage(Page, frozen=True):
     """The message that runs have arrived; the browser asks every few seconds until then."""
 
     template: ClassVar[str] = "runs/_arrival.html"
@@ -52,8 +51,7 @@ class ArrivalPage(Page):
     """The URL to ask again."""
 
 
-@dataclass(frozen=True, slots=True)
-class SendPage(Page):
+class SendPage(Page, frozen=True):
     """Each way to send runs, filled with the server's address, the project and the key."""
 
     template: ClassVar[str] = "runs/send_runs.html"

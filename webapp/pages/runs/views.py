@@ -1,13 +1,15 @@
 """The state of the run explorer and its URLs: filter, columns, order and position."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
 from quart import url_for
 
+from api.current import services
 from runtally.paths import path_of
 from runtally.runs.export import Format
 from runtally.runs.position import Direction, Place
@@ -95,8 +97,7 @@ NEWEST_FIRST = Sorting(SortColumn.TIME)
 PERIODS = {**{Period(range_.value): name for range_, name in RANGE_NAMES.items()}, Period.ALL: "All time"}
 
 
-@dataclass(frozen=True, slots=True)
-class RunsView:
+class RunsView(Struct, frozen=True):
     """The state of the run explorer."""
 
     run_filter: RunFilter
@@ -144,7 +145,7 @@ class RunsView:
         """The name of the range, or its start and end."""
         since, until = self.run_filter.since, self.run_filter.until
         if self.calendar is not None:
-            return self.calendar.label
+            return self.calendar.period(services().clock())
         if since is not None and until is not None:
             return formats.between(local(since), local(until))
         if since is not None:

@@ -1,11 +1,11 @@
 """The page of a session: its runs in order by trace, and their cumulative cost."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import ClassVar, NamedTuple
 
+from msgspec import Struct
 from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
@@ -32,8 +32,7 @@ from webapp.zone import local
 blueprint = Blueprint("session", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """A figure of the whole session."""
 
     name: str
@@ -41,8 +40,7 @@ class Figure:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """A run; `summary` stands for the columns that a narrow screen has no room for."""
 
     number: str
@@ -60,8 +58,7 @@ class Step:
     summary: str
 
 
-@dataclass(frozen=True, slots=True)
-class TraceSteps:
+class TraceSteps(Struct, frozen=True):
     """Steps of one trace that follow each other; without a name, of none."""
 
     name: str | None
@@ -71,8 +68,7 @@ class TraceSteps:
     steps: tuple[Step, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SessionChart:
+class SessionChart(Struct, frozen=True):
     """A chart, and where the browser gets what it draws."""
 
     chart: Chart
@@ -81,8 +77,7 @@ class SessionChart:
     picture: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SessionPage(Page):
+class SessionPage(Page, frozen=True):
     """The page of one session."""
 
     template: ClassVar[str] = "sessions/session.html"

@@ -1,12 +1,13 @@
 """The lists of a project's sessions and traces: sums over a range, sorted and paged."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from typing import ClassVar
 
+from msgspec import Struct
+from msgspec.structs import replace
 from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
@@ -60,8 +61,7 @@ SORTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SessionsView:
+class SessionsView(Struct, frozen=True):
     """The state of the list."""
 
     view: View
@@ -89,8 +89,7 @@ class SessionsView:
         return replace(self, view=view, page=1)
 
 
-@dataclass(frozen=True, slots=True)
-class SessionRow:
+class SessionRow(Struct, frozen=True):
     """A session or a trace; `summary` stands for the columns that a narrow screen has no room for."""
 
     url: str
@@ -111,8 +110,7 @@ class SessionRow:
     """Why some of its figures are missing."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionsPage(Page):
+class SessionsPage(Page, frozen=True):
     """The list."""
 
     template: ClassVar[str] = "sessions/sessions.html"

@@ -1,6 +1,5 @@
 """Set the colour theme: light, dark, or that of the device."""
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import ClassVar
 
@@ -16,8 +15,7 @@ KEPT_FOR = timedelta(days=365)
 blueprint = Blueprint("appearance", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ThemeButton(Page):
+class ThemeButton(Page, frozen=True):
     """The button after it was pressed."""
 
     template: ClassVar[str] = "site/_theme.html"

@@ -1,9 +1,9 @@
 """Search for projects, pages, saved views, guides, models and runs by a part of their name."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import Struct
 from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
@@ -54,8 +54,7 @@ _ADMIN_PAGES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Struct, frozen=True):
     """Something that was found; `kind` says what it is."""
 
     kind: str
@@ -63,8 +62,7 @@ class Result:
     url: str
 
 
-@dataclass(frozen=True, slots=True)
-class FindPage(Page):
+class FindPage(Page, frozen=True):
     """The results of a search, as a page or as the list of the palette."""
 
     template: ClassVar[str] = "site/find.html"

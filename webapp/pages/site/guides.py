@@ -1,7 +1,6 @@
 """The guides: a list of them, and a page for each."""
 
 import asyncio
-from dataclasses import dataclass
 from typing import ClassVar
 
 from quart import Blueprint
@@ -16,8 +15,7 @@ from webapp.security import open_to_all
 blueprint = Blueprint("guides", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class GuidesPage(Page):
+class GuidesPage(Page, frozen=True):
     """One guide next to the list of all, or the list alone."""
 
     template: ClassVar[str] = "site/guides.html"

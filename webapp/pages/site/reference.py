@@ -1,6 +1,5 @@
 """The API reference as a page, rendered from the OpenAPI document, because existing viewers need inline styles."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from quart import Blueprint
@@ -15,8 +14,7 @@ from webapp.security import open_to_all
 blueprint = Blueprint("reference", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ReferencePage(Page):
+class ReferencePage(Page, frozen=True):
     """The API reference: operations, types and authentication."""
 
     template: ClassVar[str] = "site/reference.html"
