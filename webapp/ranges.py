@@ -25,6 +25,14 @@ class Calendar(StrEnum):
         """The label of the range, with "UTC" if its days are not the reader's."""
         return f"{_TITLES[self]} (UTC)" if self not in _OF_READER and zone.name() != "UTC" else _TITLES[self]
 
+    def period(self, now: datetime) -> str:
+        """Return the label, with the times of day where the range does not begin at midnight of the reader."""
+        span = self.span(now)
+        since, until = zone.local(span.since), zone.local(span.until)
+        if self not in _OF_READER or since.time() == time():
+            return self.label
+        return f"{self.label} ({since:%H:%M} to {until:%H:%M})"
+
     def span(self, now: datetime) -> CustomRange:
         """Return the range to the end of its last day, so that the period before it is as long."""
         place: tzinfo = zone.current() if self in _OF_READER else UTC

@@ -119,7 +119,7 @@ class View(Struct, frozen=True):
     @property
     def period(self) -> str:
         """The name of the range, or its start and end."""
-        return range_name(self.range) if self.calendar is None else self.calendar.label
+        return range_name(self.range) if self.calendar is None else self.calendar.period(services().clock())
 
     def window(self, now: datetime) -> Window:
         """Return the time of the view, in buckets for bars."""

@@ -122,6 +122,8 @@ async def test_the_log_tells_who_did_what_and_filters_by_project(invite: Invite,
     admin, email = await invite(Role.ADMIN)
     await admin.post(f"/projects/{project_id}/settings/name", form={"name": "New name"})
     await admin.post(f"/projects/{project_id}/settings/hide")
+    await admin.post(f"/projects/{project_id}/settings/keys", form={"name": "grafana", "scopes": "metrics:read"})
+    await admin.post(f"/projects/{project_id}/settings/links", form={"name": "board", "password": "a long password"})
 
     await admin.post(
         "/admin/prices/new",
@@ -135,6 +137,8 @@ async def test_the_log_tells_who_did_what_and_filters_by_project(invite: Invite,
     assert f"Price added {project_id} acme-1" in everywhere
     assert "in force from (UTC) 1 Dec 2026, 00:00:00 UTC input, USD per 1M tokens 2.5" in everywhere
     assert f"Project hidden {project_id} {email}" in text
+    assert "name grafana permissions metrics:read" in text
+    assert "name board password yes" in text
     assert f"name {project_id} →became New name" in text
     assert "user" not in text.partition("Show")[2].partition("Keyboard")[0].replace("users", "")
     assert "No changes yet." in nothing

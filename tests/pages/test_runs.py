@@ -74,7 +74,7 @@ async def test_no_runs_offer_a_longer_time_and_no_filter(reader: Browser, post: 
     html = await html_of(reader, f"/runs?project={project_id}&status=success")
 
     text = text_of(html)
-    assert "No runs match. Search all time Clear filters" in text
+    assert "No matching runs. Search all time Clear filters" in text
     links = [link["href"] for link in Outline(html).all("a")]
     assert f"/runs?project={project_id}&status=success&range=all" in links
     assert f"/runs?project={project_id}" in links

@@ -136,3 +136,19 @@ def times_of(html: str) -> dict[str, str | None]:
     """What a form says of its times."""
     names = {"since", "until", "zone", "later"}
     return {name: field["value"] for field in Outline(html).all("input") if (name := field.get("name")) in names}
+
+
+async def test_a_day_that_begins_at_half_past_an_hour_of_utc_says_which_hours_it_covers(
+    reader: Browser, post: Post, project_id: str
+) -> None:
+    """Sums are stored by hours of UTC, and a day of India begins at 18:30 UTC."""
+    await post(make_run())
+    pages = (f"/projects/{project_id}?range=yesterday", f"/runs?project={project_id}&range=yesterday")
+
+    for zone, period in (("Asia%2FKolkata", "Yesterday (23:30 to 23:30)"), ("Asia%2FTokyo", "Yesterday")):
+        reader.set_cookie("localhost", "zone", zone)
+        for page in pages:
+            text = text_of(await html_of(reader, page))
+
+            assert period in text, page
+            assert ("(23:30" in text) is (zone == "Asia%2FKolkata"), page

@@ -95,6 +95,10 @@ NAMES = {
     "per_thousand_requests": "USD per 1,000 requests",
     "above_input_tokens": "only above input tokens",
     "retention_days": "days that runs are kept",
+    "scopes": "permissions",
+    "expires_at": "expires",
+    "since": "runs from",
+    "until": "runs until the start of",
     **{kind.price_column: f"{kind.label.lower()}, USD per 1M tokens" for kind in TOKEN_KINDS},
 }
 """Fields as their forms call them."""
@@ -150,6 +154,8 @@ def _shown(values: Mapping[str, Any], name: str) -> str:
     value = values[name]
     if value is None:
         return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return ", ".join(str(each) for each in value) if isinstance(value, list) else _legible(str(value))
 
 

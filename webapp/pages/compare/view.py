@@ -9,6 +9,7 @@ from datetime import datetime
 from msgspec import Struct
 from msgspec.structs import replace
 
+from api.current import services
 from runtally.usage.dimensions import METADATA, MODEL, NO_VALUE, OTHER, Dimension
 from runtally.usage.filter import NAMES, RunFilter
 from runtally.usage.timeline import Timeline
@@ -179,7 +180,7 @@ class CompareView(Struct, frozen=True):
             before = compared_with(self.view.range)
             return before[0].upper() + before[1:]
         if side.calendar is not None:
-            return side.calendar.label
+            return side.calendar.period(services().clock())
         return self.view.period if side.range is None else range_name(side.range)
 
     def parameter_of(self, side: Side) -> str:

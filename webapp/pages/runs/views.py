@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from quart import url_for
 
+from api.current import services
 from runtally.paths import path_of
 from runtally.runs.export import Format
 from runtally.runs.position import Direction, Place
@@ -144,7 +145,7 @@ class RunsView(Struct, frozen=True):
         """The name of the range, or its start and end."""
         since, until = self.run_filter.since, self.run_filter.until
         if self.calendar is not None:
-            return self.calendar.label
+            return self.calendar.period(services().clock())
         if since is not None and until is not None:
             return formats.between(local(since), local(until))
         if since is not None:
