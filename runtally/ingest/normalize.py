@@ -14,17 +14,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from runtally.errors import Detail, InvalidPayload
-from runtally.fields import (
-    MAX_COUNT,
-    MAX_METADATA_KEYS,
-    MAX_METADATA_LEVELS,
-    MAX_NAME,
-    has_too_many_keys,
-    metadata_faults,
-    nests_too_deep,
-    read_number,
-    trimmed,
-)
+from runtally.fields import MAX_COUNT, MAX_NAME, metadata_faults, read_number, search_fault, trimmed
 from runtally.ids import uuid7_text
 from runtally.ingest.labels import distinct_tags, fill_from_labels
 from runtally.ingest.timestamps import MUST_BE as TIMESTAMP_MUST_BE
@@ -121,11 +111,9 @@ def _without_content(
     """Return the metadata without content; None if it is too deep or too large to be searched for content."""
     # Plain metadata is neither deep nor large.
     if not rule.is_plain(metadata):
-        if nests_too_deep(metadata):
-            wrong.append(Detail("metadata", f"must nest at most {MAX_METADATA_LEVELS} levels"))
-            return None
-        if has_too_many_keys(metadata):
-            wrong.append(Detail("metadata", f"must have at most {MAX_METADATA_KEYS:,} keys"))
+        fault = search_fault(metadata)
+        if fault:
+            wrong.append(Detail("metadata", fault))
             return None
         metadata, dropped = rule.scrub(metadata)
         if dropped:

@@ -18,7 +18,6 @@ from runtally.errors import Detail, InvalidJson, InvalidPayload
 from runtally.fields import (
     EARLIEST,
     MAX_AHEAD,
-    MAX_METADATA_LEVELS,
     MAX_NAME,
     NOT_BLANK,
     WRONG,
@@ -36,8 +35,8 @@ from runtally.fields import (
     camel,
     exact,
     metadata_faults,
-    nests_too_deep,
     read_number,
+    search_fault,
     trimmed,
     with_whole_counts,
     wrong_fields,
@@ -230,8 +229,8 @@ def _checked(document: LiveRun, now: datetime, rule: ContentRule) -> StoredRun:
         values[name] = to_usd(number) if isinstance(number, Decimal) and least <= number <= MAX_USD else None
         if number is not None and values[name] is None:
             details.append(Detail(camel(name), f"must be a number from {plain(least)} to {plain(MAX_USD)}"))
-    if document.metadata is not None and nests_too_deep(document.metadata):
-        details.append(Detail("metadata", f"must nest at most {MAX_METADATA_LEVELS} levels"))
+    if document.metadata is not None and (fault := search_fault(document.metadata)):
+        details.append(Detail("metadata", fault))
     elif document.metadata is not None:
         values["metadata"] = rule.scrub(document.metadata).metadata
         details += (Detail("metadata", fault) for fault in metadata_faults(values["metadata"]))

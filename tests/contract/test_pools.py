@@ -17,6 +17,7 @@ from runtally.clock import system_clock
 from runtally.db import database
 from runtally.db.database import Database
 from runtally.services import Services
+from runtally.usage.groups import rows as group_rows
 from tests.factories import make_run
 from tests.serving import INGEST_KEY, Postgres, settings_for
 from webapp.app import create_app
@@ -75,14 +76,16 @@ async def test_readers_that_use_all_their_connections_do_not_block_ingest(
 async def test_a_refused_overview_needs_one_connection_at_a_time(
     served: Quart, client: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await client.post("/api/ingest", json=make_run(projectId="p"), headers=HEADERS)
-    overview = "/?metadata.a=1&metadata.b=2"
+    await client.post("/api/ingest", json=make_run(projectId="p", metadata={"a": "1"}), headers=HEADERS)
+    monkeypatch.setattr(group_rows, "MAX_RUNS_READ", 0)
     async with AsyncExitStack() as stack:
         for _ in range(PAGE_CONNECTIONS - 1):
             await stack.enter_async_context(served.extensions[EXTENSION].cells.main.database.connection())
         monkeypatch.setattr(database, "CONNECT_SECONDS", 2.0)
 
-        assert (await client.get(overview)).status_code == 200
+        overview = await client.get("/?metadata.a=1")
+        assert overview.status_code == 200
+        assert 'id="refusal"' in await overview.get_data(as_text=True)
 
 
 async def test_a_process_opens_no_more_connections_than_the_documentation_says(client: Browser, own: Database) -> None:

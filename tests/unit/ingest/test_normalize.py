@@ -139,7 +139,9 @@ def test_a_field_comes_before_its_legacy_name_which_fills_an_empty_one() -> None
     ("metadata", "why"),
     [
         ({"a": {"b": {"c": {"d": {"e": {"f": 1}}}}}}, "must nest at most 5 levels"),
-        ({"a": {str(number): 1 for number in range(MAX_METADATA_KEYS)}}, "must have at most"),
+        ({"a": {str(number): 1 for number in range(MAX_METADATA_KEYS)}}, "must have at most 10,000 keys"),
+        ({"a" * 64 * 1024 + "b": 1}, "of 65,536 characters together"),
+        ({"messages": [{chr(0xFDFA) * 1024 + str(number): 1 for number in range(64)}]}, "characters together"),
         ({"a": "x" * 16 * 1024}, "must be at most 16384 bytes of JSON"),
         ({"a": "\0"}, "must not hold a NUL character"),
     ],

@@ -276,3 +276,14 @@ def test_any_stored_run_can_be_pushed(
 
     run.metadata = metadata
     assert arrived == run
+
+
+def test_metadata_with_too_much_in_its_keys_is_refused_before_content_is_looked_for() -> None:
+    document = make_document("p", metadata={"messages": [{"k" * 64 * 1024 + "1": 1}]})
+
+    with pytest.raises(InvalidPayload) as raised:
+        decode(json.dumps(document).encode(), NOW, RULE)
+
+    [detail] = raised.value.details
+    assert detail.path == "metadata"
+    assert "65,536 characters together" in detail.message
