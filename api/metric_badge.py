@@ -105,7 +105,9 @@ async def get_metric_badge(request: Request, project_id: str) -> Reply:
         "Content-Type": SVG,
         "Cache-Control": f"max-age={MAX_AGE_SECONDS}",
         "Content-Security-Policy": POLICY,
-        "ETag": f'"{etag}"',
+        # The answer may be packed: a cache must not give that to who cannot unpack it, and the tag is of both.
+        "Vary": "Accept-Encoding",
+        "ETag": f'W/"{etag}"',
     }
     if parse_etags(request.headers.get("if-none-match")).contains_weak(etag):
         return Reply(b"", 304, headers)

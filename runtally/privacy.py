@@ -201,11 +201,13 @@ def _is_content(content_keys: frozenset[str], segment: str) -> bool:
     words = _words(segment)
     while words and words[-1] in _FORMS:
         words.pop()
-    for length in _PARTS:
-        last = "".join(words[-length:])
-        if last in content_keys and last != _ALONE:
-            return all(word in content_keys or word in _QUALIFIERS for word in words[:-length])
-    return False
+    # Every length is tried: `thought` alone does not tell that `user_chain_of_thought` is content.
+    return any(
+        (last := "".join(words[-length:])) in content_keys
+        and last != _ALONE
+        and all(word in content_keys or word in _QUALIFIERS for word in words[:-length])
+        for length in _PARTS
+    )
 
 
 def _is_count(segment: str) -> bool:

@@ -14,6 +14,7 @@ from runtally.money import as_json, plain
 
 MOST_LISTED = 10
 """The most values that a text lists; the document has all of them."""
+_PART = " part "
 USED_UP = 100
 """Percent of a budget."""
 
@@ -40,7 +41,7 @@ def budget_message(project: ProjectLink, use: Use, percent: int) -> Message:
         AlertKind.BUDGET,
         project,
         use.now,
-        subject=f"{use.month.name} {plain(use.amount_usd)}",
+        subject=month_subject(use),
         level=percent,
         title=f"{project.name} has reached {percent}% of its budget",
         sentences=sentences,
@@ -103,9 +104,20 @@ def values_message(
     )
 
 
+def month_subject(use: Use) -> str:
+    """Return the subject of alerts on a monthly budget: one whose amount changes is another one."""
+    return f"{use.month.name} {plain(use.amount_usd)}"
+
+
 def part_subject(terms: BudgetTerms, now: datetime, part: int) -> str:
     """Return the subject of one of the alerts on a budget for each value, which name further values one after the other."""
-    return f"{terms.subject(now)} part {part}"
+    return f"{terms.subject(now)}{_PART}{part}"
+
+
+def whole_subject(subject: str) -> str:
+    """Return the subject without the number of the alert."""
+    whole, _, number = subject.rpartition(_PART)
+    return whole if whole and number.isdecimal() else subject
 
 
 def _facts(terms: BudgetTerms, now: datetime, percent: int) -> dict[str, object]:

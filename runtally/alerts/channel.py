@@ -38,6 +38,8 @@ class Notice:
     """Sentences, one a line."""
     document: str
     """The alert as JSON, as generic webhooks get it."""
+    is_over: bool = False
+    """Whether it closes the incident that the alert opened. Only channels of `OPENED_AT` get such a notice."""
 
     @property
     def id(self) -> str:

@@ -35,11 +35,12 @@ WITH due AS MATERIALIZED (
     WHERE taken.project_id = due.project_id
       AND taken.alert_id = due.alert_id
       AND taken.target_id = due.target_id
-RETURNING taken.project_id, taken.alert_id, taken.target_id, taken.attempts,
+RETURNING taken.project_id, taken.alert_id, taken.target_id, taken.attempts, taken.is_open,
           targets.kind, targets.address, targets.secret,
           alerts.kind AS alert_kind, alerts.level, alerts.title, alerts.message, alerts.document
 """
 
+# A late result of what opened an incident says nothing of what closes it.
 UPDATE_DELIVERY = """
 UPDATE alert_deliveries
    SET delivered_at = $4,
@@ -49,6 +50,7 @@ UPDATE alert_deliveries
  WHERE project_id = $1
    AND alert_id = $2
    AND target_id = $3
+   AND is_open IS NOT DISTINCT FROM $8
 """
 
 # One statement, so that no delivery is left without its alert. Rows that another process has locked are left to it.
@@ -80,6 +82,7 @@ class Delivery:
     alert_id: UUID
     target_id: UUID
     attempts: int
+    is_open: bool | None
     kind: str
     address: str
     secret: str | None
@@ -91,8 +94,16 @@ class Delivery:
 
     @property
     def notice(self) -> Notice:
-        kind = AlertKind(self.alert_kind)
-        return Notice(self.alert_id, self.project_id, kind, self.level, self.title, self.message, self.document)
+        return Notice(
+            self.alert_id,
+            self.project_id,
+            AlertKind(self.alert_kind),
+            self.level,
+            self.title,
+            self.message,
+            self.document,
+            is_over=self.is_open is False,
+        )
 
 
 class DeliveryResult(NamedTuple):
@@ -105,6 +116,8 @@ class DeliveryResult(NamedTuple):
     parked_at: datetime | None
     due_at: datetime
     answer: str
+    is_open: bool | None
+    """The `is_open` of the row when the delivery was claimed."""
 
 
 async def claim(connection: Connection, now: datetime, until: datetime, limit: int) -> tuple[Delivery, ...]:

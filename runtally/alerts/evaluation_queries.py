@@ -13,6 +13,7 @@ from runtally.alerts.budget_alerts import Alerted, Alerts
 from runtally.alerts.message import Message, ModelCost
 from runtally.alerts.week import WEEK, ModelSpend, Week, WeeklySpend
 from runtally.db.database import Connection
+from runtally.models.alert import OPENED_AT
 from runtally.models.rollup import GRAINS
 
 _HOURLY = next(grain.minutes for grain in GRAINS if grain.length == HOUR)
@@ -30,7 +31,7 @@ SELECT project_id, subject, level, created_at, named
    AND created_at >= $1
 """
 
-# Projects that have a target for alerts on unusual cost, unless there was such an alert lately.
+# Projects that have a target for alerts on unusual cost, unless there was such an alert lately and it is not over.
 SELECT_TARGETED = """
 SELECT DISTINCT project_id
   FROM alert_targets
@@ -39,7 +40,12 @@ SELECT DISTINCT project_id
                      FROM alerts
                     WHERE alerts.project_id = alert_targets.project_id
                       AND alerts.kind = 'anomaly'
-                      AND alerts.created_at > $1)
+                      AND alerts.created_at > $1
+                      AND NOT EXISTS (SELECT
+                                        FROM alert_deliveries AS closed
+                                       WHERE closed.project_id = alerts.project_id
+                                         AND closed.alert_id = alerts.id
+                                         AND NOT closed.is_open))
 """
 
 SELECT_HOURLY_COSTS = f"""
@@ -76,8 +82,8 @@ ON CONFLICT (project_id, kind, subject, level) DO NOTHING
 """
 
 INSERT_DELIVERIES = """
-INSERT INTO alert_deliveries (project_id, alert_id, target_id, attempts, due_at)
-     SELECT project_id, $2, id, 0, $3
+INSERT INTO alert_deliveries (project_id, alert_id, target_id, attempts, due_at, is_open)
+     SELECT project_id, $2, id, 0, $3, CASE WHEN kind = ANY ($5::text[]) AND $4 <> 'report' THEN TRUE END
        FROM alert_targets
       WHERE project_id = $1
         AND (weekly_report OR $4 <> 'report')
@@ -198,5 +204,5 @@ async def insert_alert(connection: Connection, project_id: str, id_: UUID, messa
     columns = (message.kind, message.subject, message.level, named, message.title, message.text, message.document)
     if await connection.fetchval(INSERT_ALERT, project_id, id_, *columns, now) is None:
         return False
-    await connection.execute(INSERT_DELIVERIES, project_id, id_, now, message.kind)
+    await connection.execute(INSERT_DELIVERIES, project_id, id_, now, message.kind, list(OPENED_AT))
     return True

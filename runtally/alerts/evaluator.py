@@ -1,21 +1,20 @@
-"""Create the alerts that are due, each once even if several processes evaluate; delete expired ones."""
+"""Create the alerts that are due, each once even if several processes evaluate; close those that are over; delete expired ones."""
 
-from collections import defaultdict
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from decimal import Decimal
-from typing import Any, Final, Protocol, Self, TypeVar
+from typing import Final
 
 import structlog
 
-from runtally.alerts import delivery_queries, evaluation_queries
-from runtally.alerts.anomaly import HOUR, UnusualHour, compared_hours, judge
+from runtally.alerts import delivery_queries, evaluation_queries, recovery_queries
+from runtally.alerts.anomaly import HOUR
 from runtally.alerts.budget_alerts import BudgetWatch, Reached
 from runtally.alerts.budget_message import budget_message, spending_message, values_message
-from runtally.alerts.evaluation_queries import HourlyCosts
-from runtally.alerts.message import Message, ModelCost, ProjectLink, anomaly_message, report_message
+from runtally.alerts.message import Message, ProjectLink, anomaly_message, report_message
+from runtally.alerts.reading import Reading, first_unusual
+from runtally.alerts.recovery import RecoveryWatch
+from runtally.alerts.recovery_queries import OpenAlert
 from runtally.alerts.rule_message import rule_message
 from runtally.alerts.rule_watch import RuleWatch
 from runtally.alerts.week import Week
@@ -28,65 +27,17 @@ from runtally.errors import StoreUnavailable
 from runtally.ids import uuid7
 from runtally.models.rollup import ALL_PROJECTS_KEY
 from runtally.paths import path_of
+from runtally.usage.window import floor
 
 QUIET: Final = timedelta(hours=6)
-"""A project has at most one alert on unusual cost, and one by each rule, in this time."""
+"""A project has at most one alert on unusual cost, and one by each rule, in this time, unless its incident is over."""
 # Long enough to compare with the same month of last year. A budget alerts again with its month, unusual cost with its
 # hour.
 KEPT: Final = timedelta(days=396)
 EXPIRED_AT_ONCE: Final = 1000
 ALL_NAME: Final = "Your organisation"
-COSTLIEST: Final = 3
-"""The models of an unusual hour that an alert names."""
 
 log = structlog.get_logger()
-
-
-class Sums(Protocol):
-    """The sums of a project, which add up over databases."""
-
-    @property
-    def project_id(self) -> str: ...
-
-    def __add__(self, other: Self) -> Self: ...
-
-
-OfProjects = TypeVar("OfProjects", bound=Sums)
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """The database of budgets and targets, and those whose projects count for what is over all projects."""
-
-    connection: Connection
-    others: Sequence[Connection]
-    is_whole: bool
-    """Whether none of the others is away."""
-
-    async def sums(
-        self,
-        project_ids: Sequence[str],
-        read: Callable[[Connection, Sequence[str]], Coroutine[Any, Any, Sequence[OfProjects]]],
-    ) -> list[OfProjects]:
-        """Read the sums of these projects; those over all projects only while none of the databases is away."""
-        if not self.is_whole:
-            project_ids = [id_ for id_ in project_ids if id_ != ALL_PROJECTS_KEY]
-        if not project_ids:
-            return []
-        found = {one.project_id: one for one in await read(self.connection, project_ids)}
-        for other in self.others if ALL_PROJECTS_KEY in project_ids else ():
-            for one in await read(other, [ALL_PROJECTS_KEY]):
-                found[one.project_id] = found[one.project_id] + one if one.project_id in found else one
-        return list(found.values())
-
-    async def costliest(self, project_id: str, hour: datetime) -> tuple[ModelCost, ...]:
-        """Return the models that cost most in an hour."""
-        costs: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
-        for one in (self.connection, *(self.others if project_id == ALL_PROJECTS_KEY else ())):
-            for model in await evaluation_queries.select_models(one, project_id, hour):
-                costs[model.provider, model.model] += model.cost_usd
-        ranked = sorted(costs.items(), key=lambda item: (-item[1], item[0]))
-        return tuple(ModelCost(*model, cost) for model, cost in ranked[:COSTLIEST])
 
 
 class AlertEvaluator:
@@ -100,9 +51,12 @@ class AlertEvaluator:
         self._public_url = public_url
         self._budget_watch = BudgetWatch()
         self._rule_watch = RuleWatch()
+        self._recovery_watch = RecoveryWatch()
 
     async def evaluate(self) -> int:
-        """Decide all alerts that are due, and return how many. Raises `StoreUnavailable`.
+        """Decide all alerts that are due, and return how many; close the incidents of those that are over.
+
+        Raises `StoreUnavailable`.
 
         An alert and its deliveries are rows of one transaction, so a crash leaves both or neither.
         """
@@ -112,27 +66,34 @@ class AlertEvaluator:
                 return 0
             # Begun once the lock is held, so it has what others decided. Sums that are merged meanwhile would count twice.
             try:
-                due = await self._read_due(self._others, now)
+                due, over = await self._read_due(self._others, now)
             except StoreUnavailable:
                 if not self._others:
                     raise
                 # One of them may have failed after it was opened.
-                due = await self._read_due((), now)
+                due, over = await self._read_due((), now)
             decided = [
                 await evaluation_queries.insert_alert(connection, project_id, uuid7(), message, now)
                 for project_id, message in due
             ]
+            closed = await recovery_queries.close(connection, over, now)
         self._budget_watch.settle()
         self._rule_watch.settle()
+        self._recovery_watch.settle()
+        if closed:
+            log.info("alerts_over", incidents=closed)
         if any(decided):
             log.info("alerts_decided", alerts=sum(decided))
         return sum(decided)
 
-    async def _read_due(self, watches: Sequence[Watch], now: datetime) -> list[tuple[str, Message]]:
-        """Read what is due, with the projects of these other databases, in one snapshot of each."""
+    async def _read_due(
+        self, watches: Sequence[Watch], now: datetime
+    ) -> tuple[list[tuple[str, Message]], list[OpenAlert]]:
+        """Read what is due and what is over, with the projects of these other databases, in one snapshot of each."""
         async with self._database.snapshot() as connection, AsyncExitStack() as stack:
             others = [one for watch in watches for one in await _opened(stack, watch)]
-            return await self._due(Reading(connection, others, len(others) == len(self._others)), now)
+            reading = Reading(connection, others, len(others) == len(self._others))
+            return await self._due(reading, now), await self._recovery_watch.read_over(reading, now)
 
     async def _due(self, reading: Reading, now: datetime) -> list[tuple[str, Message]]:
         found = await self._budgets(reading, now) + await self._rules(reading.connection, now)
@@ -162,14 +123,11 @@ class AlertEvaluator:
 
     async def _anomalies(self, reading: Reading, now: datetime) -> list[tuple[str, Message]]:
         """Judge the hour that has ended last and the current one, which may cost too much already."""
-        this = now.replace(minute=0, second=0, microsecond=0)
+        this = floor(now, HOUR)
         hours = (this - HOUR, this)
-        wanted = {*hours, *(past for hour in hours for past in compared_hours(hour))}
         targeted = await evaluation_queries.select_targeted(reading.connection, now - QUIET)
-        projects = await reading.sums(
-            targeted, lambda one, ids: evaluation_queries.select_hourly_costs(one, ids, wanted)
-        )
-        found = [(one.project_id, unusual) for one in projects if (unusual := _first_unusual(one, hours))]
+        projects = await reading.hourly_costs(targeted, hours)
+        found = [(one.project_id, unusual) for one in projects if (unusual := first_unusual(one, hours))]
         links = await self._links(reading.connection, [project_id for project_id, _ in found])
         return [
             (id_, anomaly_message(links[id_], unusual, await reading.costliest(id_, unusual.hour), now))
@@ -218,13 +176,3 @@ def reached_message(project: ProjectLink, reached: Reached) -> Message:
     if reached.state.terms.is_each:
         return values_message(project, reached.state, reached.percent, reached.spendings, reached.part)
     return spending_message(project, reached.state, reached.percent, reached.spendings)
-
-
-def _first_unusual(project: HourlyCosts, hours: Sequence[datetime]) -> UnusualHour | None:
-    costs = project.costs_usd
-    for hour in hours:
-        # Before its first run nothing was usual yet; later, an hour without runs cost nothing.
-        past = [costs.get(one, Decimal(0)) for one in compared_hours(hour) if one >= project.first_at]
-        if hour in costs and (found := judge(hour, costs[hour], past)):
-            return found
-    return None

@@ -61,7 +61,7 @@ def anomaly_message(project: ProjectLink, found: UnusualHour, models: Sequence[M
     so_far = "" if is_over else " so far"
     sentences = [
         f"{project.name} cost {money(found.cost_usd)}{so_far} in the hour {when}.",
-        f"At this hour of the week {money(found.usual_usd)} is usual, and up to {money(found.limit_usd)} nothing special.",
+        f"{money(found.usual_usd)} is usual at this hour of the week; up to {money(found.limit_usd)} is normal variation.",
     ]
     if models:
         sentences.append(f"Most of it: {', '.join(f'{one.model} {money(one.cost_usd)}' for one in models)}.")

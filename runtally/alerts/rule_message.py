@@ -13,6 +13,8 @@ _FACTS = {
     AlertKind.LATENCY: "p95LatencyMs",
     AlertKind.CACHE_HIT_RATE: "cacheHitRate",
 }
+OF_USUAL = "usual"
+"""The end of the subject of an alert on an hour that is far from usual."""
 _SECOND_MS = 1000
 
 
@@ -25,7 +27,8 @@ def rule_message(project: ProjectLink, breach: Breach, now: datetime) -> Message
         why = f"The alert rule is {side} {limit}."
     else:
         far = "down" if breach.rule.alerts_below else "up"
-        why = f"At this hour of the week {_amount(kind, breach.usual)} is usual, and {far} to {limit} nothing special."
+        usual = _amount(kind, breach.usual)
+        why = f"{usual} is usual at this hour of the week; {far} to {limit} is normal variation."
     facts = {
         "since": iso(span.since),
         "until": iso(span.until),
@@ -38,7 +41,7 @@ def rule_message(project: ProjectLink, breach: Breach, now: datetime) -> Message
         kind,
         project,
         now,
-        subject=f"{iso(span.since)} {'threshold' if breach.usual is None else 'usual'}",
+        subject=f"{iso(span.since)} {'threshold' if breach.usual is None else OF_USUAL}",
         level=0,
         title=f"{project.name}: {_title(breach)}",
         sentences=[f"{_sentence(breach)} in {breach.runs:,} runs, {when}.", why],

@@ -22,7 +22,12 @@ SELECT_RULES = """
                        FROM alerts
                       WHERE alerts.project_id = rules.project_id
                         AND alerts.kind = rules.kind
-                        AND alerts.created_at > $2)
+                        AND alerts.created_at > $2
+                        AND NOT EXISTS (SELECT
+                                          FROM alert_deliveries AS closed
+                                         WHERE closed.project_id = alerts.project_id
+                                           AND closed.alert_id = alerts.id
+                                           AND NOT closed.is_open))
 ORDER BY project_id, kind
 """
 
@@ -38,7 +43,7 @@ GROUP BY project_id
 
 
 async def select_rules(connection: Connection, quiet_since: datetime) -> tuple[Rule, ...]:
-    """Read the rules of all projects that have not alerted since then."""
+    """Read the rules of all projects, but not those that alerted since then and whose alert is not known to be over."""
     rows = await connection.fetch(SELECT_RULES, None, quiet_since)
     return tuple(
         Rule(row["project_id"], AlertKind(row["kind"]), row["threshold"], row["of_unusual"], row["min_runs"])

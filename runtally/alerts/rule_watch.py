@@ -41,32 +41,24 @@ class RuleWatch:
         return found + await self._unusual(connection, [one for one in rules if one not in broken], now)
 
     async def _over_threshold(self, connection: Connection, rules: Sequence[Rule], now: datetime) -> list[Breach]:
-        rules = [one for one in rules if one.threshold is not None]
-        until = floor(now, QUARTER) + QUARTER
-        span = TimeSpan(until - HOUR, until)
-        totals = await rule_queries.select_last_hour(connection, (one.project_id for one in rules), span)
-        found = list[Breach]()
-        for rule in rules:
-            of_project = totals.get(rule.project_id, NO_RUNS)
-            if of_project.runs < rule.min_runs:
-                continue
-            sums = Sums(of_project, None)
-            if rule.kind is AlertKind.LATENCY:
-                answer = await _read(connection, rule.project_id, Timeline.whole(span, now), has_latencies=True)
-                sums = answer.groups.get((), _NOTHING) if answer else _NOTHING
-            if breach := judge_threshold(rule, span, sums):
-                found.append(breach)
-        return found
+        span = last_hour(now)
+        judged = [
+            judge_threshold(rule, span, sums) for rule, sums in await read_last_hour(connection, rules, span, now)
+        ]
+        return [breach for breach in judged if breach]
 
     async def _unusual(self, connection: Connection, rules: Sequence[Rule], now: datetime) -> list[Breach]:
-        hour = floor(now - WAITED, HOUR) - HOUR
+        hour = finished_hour(now)
         self._next = {one for one in self._compared if one[1] == hour}
         found = list[Breach]()
         unusual = [one for one in rules if one.of_unusual]
         for project_id, of_project in groupby(unusual, key=lambda one: one.project_id):
             if (project_id, hour) in self._next:
                 continue
-            found += await _compare(connection, list(of_project), hour, now)
+            span = TimeSpan(hour, hour + HOUR)
+            for rule, sums, past in await read_usual(connection, list(of_project), hour, now):
+                if breach := judge_usual(rule, span, sums, past):
+                    found.append(breach)
             self._next.add((project_id, hour))
         return found
 
@@ -75,8 +67,40 @@ class RuleWatch:
         self._compared = self._next
 
 
-async def _compare(connection: Connection, rules: Sequence[Rule], hour: datetime, now: datetime) -> list[Breach]:
-    """Compare an hour with the same hours of the weeks before, which are read at once."""
+def last_hour(now: datetime) -> TimeSpan:
+    """Return the current quarter of an hour and the three before it."""
+    until = floor(now, QUARTER) + QUARTER
+    return TimeSpan(until - HOUR, until)
+
+
+def finished_hour(now: datetime) -> datetime:
+    """Return the start of the last hour whose runs have come in."""
+    return floor(now - WAITED, HOUR) - HOUR
+
+
+async def read_last_hour(
+    connection: Connection, rules: Sequence[Rule], span: TimeSpan, now: datetime
+) -> list[tuple[Rule, Sums]]:
+    """Read the sums of the rules with a threshold whose project has enough runs in this hour."""
+    rules = [one for one in rules if one.threshold is not None]
+    totals = await rule_queries.select_last_hour(connection, (one.project_id for one in rules), span)
+    found = list[tuple[Rule, Sums]]()
+    for rule in rules:
+        of_project = totals.get(rule.project_id, NO_RUNS)
+        if of_project.runs < rule.min_runs:
+            continue
+        sums = Sums(of_project, None)
+        if rule.kind is AlertKind.LATENCY:
+            answer = await _read(connection, rule.project_id, Timeline.whole(span, now), has_latencies=True)
+            sums = answer.groups.get((), _NOTHING) if answer else _NOTHING
+        found.append((rule, sums))
+    return found
+
+
+async def read_usual(
+    connection: Connection, rules: Sequence[Rule], hour: datetime, now: datetime
+) -> list[tuple[Rule, Sums, list[Sums]]]:
+    """Read an hour of a project, and the same hours of the weeks before; nothing where it has too few runs."""
     span = TimeSpan(hour, hour + HOUR)
     totals = await rule_queries.select_last_hour(connection, [rules[0].project_id], span)
     if totals.get(rules[0].project_id, NO_RUNS).runs < min(rule.min_runs for rule in rules):
@@ -92,8 +116,7 @@ async def _compare(connection: Connection, rules: Sequence[Rule], hour: datetime
         return answer.slices.get(((moment - since) // HOUR, ()), _NOTHING)
 
     past = [at(one) for one in compared_hours(hour)]
-    breaches = (judge_usual(rule, span, at(hour), past) for rule in rules)
-    return [breach for breach in breaches if breach]
+    return [(rule, at(hour), past) for rule in rules]
 
 
 async def _read(

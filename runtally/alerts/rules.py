@@ -77,9 +77,7 @@ def judge_threshold(rule: Rule, span: TimeSpan, sums: Sums) -> Breach | None:
 def judge_usual(rule: Rule, span: TimeSpan, sums: Sums, past: Sequence[Sums]) -> Breach | None:
     """Return None where the hour is as usual, or where too few hours are known."""
     value = value_of(rule.kind, sums)
-    known = [
-        one for each in past if each.totals.runs >= rule.min_runs and (one := value_of(rule.kind, each)) is not None
-    ]
+    known = _values(rule, past)
     if value is None or sums.totals.runs < rule.min_runs or len(known) < LEAST_HOURS:
         return None
     usual = median(known)
@@ -87,3 +85,20 @@ def judge_usual(rule: Rule, span: TimeSpan, sums: Sums, past: Sequence[Sums]) ->
     limit = usual - distance if rule.alerts_below else usual + distance
     is_broken = value < limit if rule.alerts_below else value > limit
     return Breach(rule, span, sums.totals.runs, value, limit, usual) if is_broken else None
+
+
+def keeps_threshold(rule: Rule, span: TimeSpan, sums: Sums) -> bool:
+    """Return whether the hour has enough runs and keeps to the threshold."""
+    return bool(_values(rule, [sums])) and judge_threshold(rule, span, sums) is None
+
+
+def is_usual(rule: Rule, span: TimeSpan, sums: Sums, past: Sequence[Sums]) -> bool:
+    """Return whether the hour has enough runs, as enough hours before it have, and is as usual."""
+    is_known = bool(_values(rule, [sums])) and len(_values(rule, past)) >= LEAST_HOURS
+    return is_known and judge_usual(rule, span, sums, past) is None
+
+
+def _values(rule: Rule, hours: Sequence[Sums]) -> list[Decimal]:
+    """Return the figures of the hours that have enough runs."""
+    enough = (one for one in hours if one.totals.runs >= rule.min_runs)
+    return [value for one in enough if (value := value_of(rule.kind, one)) is not None]

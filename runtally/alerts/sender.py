@@ -91,6 +91,7 @@ class AlertSender:
             parked_at=now if is_last else None,
             due_at=_next_try(now, delivery.attempts),
             answer=outcome.answer,
+            is_open=delivery.is_open,
         )
 
 

@@ -20,6 +20,10 @@ class TargetKind(StrEnum):
     PAGERDUTY = "pagerduty"
 
 
+OPENED_AT = (TargetKind.PAGERDUTY,)
+"""The kinds of targets where an alert opens an incident, which is to be closed once the alert is over."""
+
+
 class AlertKind(StrEnum):
     BUDGET = "budget"
     """A share of the budget is used."""
@@ -100,6 +104,8 @@ class AlertDelivery(SQLModel, table=True):
             "due_at",
             postgresql_where=text("delivered_at IS NULL AND parked_at IS NULL"),
         ),
+        # The few incidents that are watched until they are over.
+        Index("ix_alert_deliveries_open", "project_id", "alert_id", postgresql_where=text("is_open")),
     )
 
     project_id: str = column("Project of the alert.", key=True)
@@ -110,3 +116,8 @@ class AlertDelivery(SQLModel, table=True):
     delivered_at: datetime | None = column("When it was taken (UTC).", Timestamp, default=None)
     parked_at: datetime | None = column("When it was given up after too many tries (UTC).", Timestamp, default=None)
     answer: str | None = column("What came of the last try, in a few words.", default=None)
+    is_open: bool | None = column(
+        "Whether the target's incident is to be open: false once the alert is over, empty where nothing is opened.",
+        Boolean,
+        default=None,
+    )

@@ -1,6 +1,7 @@
 """GET /api/badge/project/{id}.svg: what it tells, to whom, and how it is kept."""
 
 from collections.abc import AsyncIterator
+from functools import partial
 from xml.etree import ElementTree as ET
 
 import httpx
@@ -101,3 +102,17 @@ async def test_it_may_be_kept_for_a_minute_and_is_confirmed_by_its_tag(
 
     assert first.headers["cache-control"] == "max-age=60"
     assert (again.status_code, again.content) == (304, b"")
+
+
+async def test_a_cache_never_confuses_the_packed_image_with_the_plain_one(
+    readme: httpx.AsyncClient, project_id: str, token: str
+) -> None:
+    ask = partial(readme.get, f"{project_id}.svg", params={"token": token, "label": "x" * 64})
+    packed, plain = [await ask(headers={"Accept-Encoding": encoding}) for encoding in ("gzip", "identity")]
+
+    assert (packed.headers["content-encoding"], plain.headers.get("content-encoding")) == ("gzip", None)
+    assert packed.content == plain.content
+    for answer in (packed, plain):
+        assert answer.headers["vary"] == "Accept-Encoding"
+        # A strong tag says that the bytes are the same.
+        assert answer.headers["etag"].startswith("W/")

@@ -169,6 +169,27 @@ async def test_a_delivery_that_fails_stands_out_even_if_it_is_tried_again(
     assert '<span class="bad">cannot connect</span>' in html
 
 
+async def test_the_log_says_how_it_went_to_resolve_the_incident_of_an_alert_that_is_over(
+    reader: Browser, post: Post, database: Database, project_id: str
+) -> None:
+    await post()
+    url = f"/projects/{project_id}/settings/alerts"
+    await add(reader, url, "https://nowhere.invalid/", untested="1")
+    async with database.connection() as connection:
+        await connection.execute(WAITS, project_id, uuid.uuid4())
+
+    for changed, shown in {
+        "attempts = 0": "over, resolving the incident",
+        "attempts = 2, answer = 'x'": "over, 2 tries to resolve the incident, the next at",
+        "attempts = 1, delivered_at = now()": "over, incident resolved",
+        "attempts = 8, delivered_at = NULL, parked_at = now()": "over, but resolving the incident failed after 8 tries",
+    }.items():
+        async with database.connection() as connection:
+            statement = f"UPDATE alert_deliveries SET is_open = FALSE, {changed} WHERE project_id = $1"
+            await connection.execute(statement, project_id)
+        assert shown in text_of(await html_of(reader, url))
+
+
 async def test_channels_of_one_project_cannot_be_reached_through_another(
     invite: Invite, post: Post, reader: Browser, project_id: str
 ) -> None:

@@ -131,6 +131,19 @@ def test_a_number_that_is_counted_of_content_is_kept(word: str) -> None:
     assert not RULE.scrub({f"{word}.prompt": 12, f"prompt_{word}": 12}).dropped
 
 
+def test_every_name_of_content_is_content_with_a_word_before_or_behind_it() -> None:
+    """Also one of several words, of which the last alone is content too: `chain_of_thought`."""
+    keys = [
+        form.format(name)
+        for name in CONTENT_NAMES
+        # Behind another word this one means the provider.
+        if name != "system"
+        for form in ("user_{}", "llm_user_{}", "{}_raw", "{}_v2", "x.final-{}", "a.{}_str.0")
+    ]
+
+    assert [key for key in keys if RULE.scrub({key: CANARY}).metadata] == []
+
+
 @pytest.mark.parametrize("qualifier", WHOSE)
 def test_content_is_content_whosever_it_is(qualifier: str) -> None:
     for key in (f"{qualifier}_prompt", f"{qualifier}Response", f"x.{qualifier}-tool-call"):

@@ -57,12 +57,12 @@ class PagerDuty:
 
     async def send(self, address: str, _secret: str | None, notice: Notice, _now: datetime) -> Outcome:
         url = httpx.URL(address)
-        event, bare = trigger(url.params.get("routing_key", ""), notice), str(url.copy_with(query=None))
+        key, bare = url.params.get("routing_key", ""), str(url.copy_with(query=None))
+        event = resolve(key, notice) if notice.is_over else trigger(key, notice)
         outcome = _outcome(await self.poster.post(bare, msgspec.json.encode(event)))
         if outcome.is_taken and notice.kind is AlertKind.TEST:
             # A test should not leave an incident open.
-            resolve = {name: event[name] for name in ("routing_key", "dedup_key")} | {"event_action": "resolve"}
-            outcome = _outcome(await self.poster.post(bare, msgspec.json.encode(resolve)))
+            outcome = _outcome(await self.poster.post(bare, msgspec.json.encode(resolve(key, notice))))
         return outcome
 
 
@@ -83,6 +83,11 @@ def trigger(key: str, notice: Notice) -> dict[str, Any]:
             "custom_details": {"text": notice.text, **notice.data},
         },
     }
+
+
+def resolve(key: str, notice: Notice) -> dict[str, Any]:
+    """Return the event that closes the incident."""
+    return {"routing_key": key, "event_action": "resolve", "dedup_key": notice.id}
 
 
 def _severity(notice: Notice) -> str:

@@ -140,7 +140,7 @@ async def test_an_hour_far_above_the_usual_alerts_once_in_six_hours(own: Databas
     [alert] = await alerts(own)
     assert (alert["project_id"], alert["kind"], alert["deliveries"]) == ("p", "anomaly", 1)
     assert "cost $4.90 so far" in alert["message"]
-    assert "$2.00 is usual, and up to $4.00" in alert["message"]
+    assert "$2.00 is usual at this hour of the week; up to $4.00 is normal variation." in alert["message"]
     assert json.loads(alert["document"])["data"]["models"] == [
         {"provider": "acme", "model": "acme-large", "costUSD": 4.9}
     ]

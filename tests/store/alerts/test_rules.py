@@ -104,7 +104,7 @@ async def test_an_hour_far_from_the_usual_one_alerts_once_it_is_over(project: Da
 
     [alert] = await alerts(project)
     assert alert["kind"] == "error_rate"
-    assert "At this hour of the week 5.0% is usual, and up to 10.0% nothing special." in alert["message"]
+    assert "5.0% is usual at this hour of the week; up to 10.0% is normal variation." in alert["message"]
 
 
 async def test_rules_are_read_back_as_they_were_entered_and_removed_by_empty_fields(

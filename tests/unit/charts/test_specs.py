@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from typing import NoReturn
 
 import pytest
 
@@ -56,7 +57,7 @@ def test_a_request_puts_in_ticks_width_and_rows() -> None:
 
 def test_the_same_chart_is_the_same_bytes_in_every_process() -> None:
     first = specs.bars().filled(1, TICKS, TICKS, {})
-    specs.bars.cache_clear()
+    specs.built.cache_clear()
 
     assert specs.bars().filled(1, TICKS, TICKS, {}) == first
 
@@ -72,3 +73,19 @@ def test_axes_have_no_titles_and_no_vertical_grid(spec: specs.Spec) -> None:
 
     assert config["axis"]["title"] is None
     assert config["axisX"]["grid"] is False
+
+
+async def test_once_altair_is_imported_no_page_waits_until_a_spec_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    specs.built.cache_clear()
+    specs.building_thread.cache_clear()
+    await specs.prepare()
+    assert specs.are_ready()
+
+    def import_module(name: str) -> NoReturn:
+        raise AssertionError(name)
+
+    monkeypatch.setattr(specs, "import_module", import_module)
+    every = (*ALL, specs.intervals(), specs.line("bad", has_limit=True), specs.line("good"))
+
+    assert all(json.loads(spec.filled(1, TICKS, TICKS, {})) for spec in every)
+    assert "var(--good)" in specs.line("good").filled(1, TICKS, TICKS, {})

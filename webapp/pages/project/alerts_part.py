@@ -99,6 +99,8 @@ def _log(
 
 def _state(delivery: AlertDelivery) -> str:
     tries = "1 try" if delivery.attempts == 1 else f"{delivery.attempts} tries"
+    if delivery.is_open is False:
+        return _closing_state(delivery, tries)
     if delivery.delivered_at is not None:
         return "delivered" if delivery.attempts <= 1 else f"delivered after {tries}"
     if delivery.parked_at is not None:
@@ -106,6 +108,17 @@ def _state(delivery: AlertDelivery) -> str:
     if delivery.attempts == 0 or delivery.answer is None:
         return "on its way"
     return f"{tries}, the next at {formats.clock(local(delivery.due_at))}"
+
+
+def _closing_state(delivery: AlertDelivery, tries: str) -> str:
+    """Say how it went to close the incident of an alert that is over."""
+    if delivery.delivered_at is not None:
+        return "over, incident resolved"
+    if delivery.parked_at is not None:
+        return f"over, but resolving the incident failed after {tries}"
+    if delivery.attempts == 0 or delivery.answer is None:
+        return "over, resolving the incident"
+    return f"over, {tries} to resolve the incident, the next at {formats.clock(local(delivery.due_at))}"
 
 
 def _is_first_try(delivery: AlertDelivery) -> bool:

@@ -1,0 +1,81 @@
+"""Read what alerts are decided by: from one database, or over all projects from several."""
+
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Final, Protocol, Self, TypeVar
+
+from runtally.alerts import evaluation_queries
+from runtally.alerts.anomaly import UnusualHour, compared_hours, judge
+from runtally.alerts.evaluation_queries import HourlyCosts
+from runtally.alerts.message import ModelCost
+from runtally.db.database import Connection
+from runtally.models.rollup import ALL_PROJECTS_KEY
+
+COSTLIEST: Final = 3
+"""The models of an unusual hour that an alert names."""
+
+
+class Sums(Protocol):
+    """The sums of a project, which add up over databases."""
+
+    @property
+    def project_id(self) -> str: ...
+
+    def __add__(self, other: Self) -> Self: ...
+
+
+OfProjects = TypeVar("OfProjects", bound=Sums)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The database of budgets and targets, and those whose projects count for what is over all projects."""
+
+    connection: Connection
+    others: Sequence[Connection]
+    is_whole: bool
+    """Whether none of the others is away."""
+
+    async def sums(
+        self,
+        project_ids: Sequence[str],
+        read: Callable[[Connection, Sequence[str]], Coroutine[Any, Any, Sequence[OfProjects]]],
+    ) -> list[OfProjects]:
+        """Read the sums of these projects; those over all projects only while none of the databases is away."""
+        if not self.is_whole:
+            project_ids = [id_ for id_ in project_ids if id_ != ALL_PROJECTS_KEY]
+        if not project_ids:
+            return []
+        found = {one.project_id: one for one in await read(self.connection, project_ids)}
+        for other in self.others if ALL_PROJECTS_KEY in project_ids else ():
+            for one in await read(other, [ALL_PROJECTS_KEY]):
+                found[one.project_id] = found[one.project_id] + one if one.project_id in found else one
+        return list(found.values())
+
+    async def costliest(self, project_id: str, hour: datetime) -> tuple[ModelCost, ...]:
+        """Return the models that cost most in an hour."""
+        costs: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
+        for one in (self.connection, *(self.others if project_id == ALL_PROJECTS_KEY else ())):
+            for model in await evaluation_queries.select_models(one, project_id, hour):
+                costs[model.provider, model.model] += model.cost_usd
+        ranked = sorted(costs.items(), key=lambda item: (-item[1], item[0]))
+        return tuple(ModelCost(*model, cost) for model, cost in ranked[:COSTLIEST])
+
+    async def hourly_costs(self, project_ids: Sequence[str], hours: Sequence[datetime]) -> list[HourlyCosts]:
+        """Read the costs of these hours, and of those of past weeks that they are compared with."""
+        wanted = {*hours, *(past for hour in hours for past in compared_hours(hour))}
+        return await self.sums(project_ids, lambda one, ids: evaluation_queries.select_hourly_costs(one, ids, wanted))
+
+
+def first_unusual(project: HourlyCosts, hours: Sequence[datetime]) -> UnusualHour | None:
+    """Return the first of these hours that costs far more than usual."""
+    costs = project.costs_usd
+    for hour in hours:
+        # Before its first run nothing was usual yet; later, an hour without runs cost nothing.
+        past = [costs.get(one, Decimal(0)) for one in compared_hours(hour) if one >= project.first_at]
+        if hour in costs and (found := judge(hour, costs[hour], past)):
+            return found
+    return None

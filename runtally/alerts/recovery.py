@@ -1,0 +1,107 @@
+"""Find the alerts that are over, so that the incidents that they opened are closed.
+
+An alert on an hour is over once the latest hour is in order; by a threshold, once that hour begins after the alert. An hour with
+too few runs says nothing. An alert on a budget is over when its period is, or when the budget has another amount or was removed.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from runtally.alerts import recovery_queries, rule_queries
+from runtally.alerts.anomaly import HOUR
+from runtally.alerts.budget_message import month_subject, whole_subject
+from runtally.alerts.reading import Reading, first_unusual
+from runtally.alerts.recovery_queries import OpenAlert
+from runtally.alerts.rule_message import OF_USUAL
+from runtally.alerts.rule_watch import finished_hour, last_hour, read_last_hour, read_usual
+from runtally.alerts.rules import RULE_KINDS, Rule, is_usual, keeps_threshold
+from runtally.budgets import queries, spending_queries
+from runtally.db.database import Connection
+from runtally.models.alert import AlertKind
+from runtally.usage.window import TimeSpan, floor
+
+
+@dataclass(slots=True)
+class RecoveryWatch:
+    """Reads what has become of alerts with incidents; it remembers the hours that it compared. One per process."""
+
+    _compared: set[tuple[str, datetime]] = field(default_factory=set)
+    _next: set[tuple[str, datetime]] = field(default_factory=set)
+
+    async def read_over(self, reading: Reading, now: datetime) -> list[OpenAlert]:
+        """Return the alerts that are over."""
+        opened = await recovery_queries.select_open(reading.connection)
+        self._next = set()
+        of_budgets = [one for one in opened if one.kind is AlertKind.BUDGET]
+        of_costs = [one for one in opened if one.kind is AlertKind.ANOMALY]
+        of_rules = [one for one in opened if one.kind in RULE_KINDS]
+        return [
+            *(await _budgets(reading.connection, of_budgets, now) if of_budgets else ()),
+            *(await _costs(reading, of_costs, now) if of_costs else ()),
+            *(await self._rules(reading.connection, of_rules, now) if of_rules else ()),
+        ]
+
+    async def _rules(self, connection: Connection, opened: Sequence[OpenAlert], now: datetime) -> list[OpenAlert]:
+        # None of them is quiet since now.
+        rules = {(one.project_id, one.kind): one for one in await rule_queries.select_rules(connection, now)}
+        span, hour = last_hour(now), finished_hour(now)
+        over = list[OpenAlert]()
+        of_threshold, of_usual = dict[OpenAlert, Rule](), dict[OpenAlert, Rule]()
+        for one in opened:
+            rule = rules.get((one.project_id, one.kind))
+            if one.subject.endswith(OF_USUAL):
+                if rule is None or not rule.of_unusual:
+                    over.append(one)
+                else:
+                    of_usual[one] = rule
+            elif rule is None or rule.threshold is None:
+                over.append(one)
+            elif span.since >= one.created_at:
+                of_threshold[one] = rule
+        kept = await _kept(connection, of_threshold.values(), span, now)
+        usual = await self._usual(connection, of_usual.values(), hour, now)
+        over += [one for one, rule in of_threshold.items() if rule in kept]
+        return over + [one for one, rule in of_usual.items() if rule in usual]
+
+    async def _usual(self, connection: Connection, rules: Collection[Rule], hour: datetime, now: datetime) -> set[Rule]:
+        """Return the rules whose hour is as usual. Each hour of a project is compared once."""
+        found, span = set[Rule](), TimeSpan(hour, hour + HOUR)
+        for project_id in sorted({one.project_id for one in rules}):
+            self._next.add((project_id, hour))
+            if (project_id, hour) not in self._compared:
+                of_project = sorted({one for one in rules if one.project_id == project_id}, key=lambda one: one.kind)
+                read = await read_usual(connection, of_project, hour, now)
+                found |= {rule for rule, sums, past in read if is_usual(rule, span, sums, past)}
+        return found
+
+    def settle(self) -> None:
+        """Remember which hours were compared, once what is over is stored."""
+        self._compared = self._next
+
+
+async def _kept(connection: Connection, rules: Collection[Rule], span: TimeSpan, now: datetime) -> set[Rule]:
+    """Return the rules that this hour keeps to."""
+    read = await read_last_hour(connection, sorted(set(rules), key=lambda one: (one.project_id, one.kind)), span, now)
+    return {rule for rule, sums in read if keeps_threshold(rule, span, sums)}
+
+
+async def _budgets(connection: Connection, opened: Sequence[OpenAlert], now: datetime) -> list[OpenAlert]:
+    current = {
+        *((use.project_id, month_subject(use)) for use in await queries.select_uses(connection, now)),
+        *((one.project_id, one.subject(now)) for one in await spending_queries.select_terms(connection)),
+    }
+    return [
+        one
+        for one in opened
+        if not {(one.project_id, one.subject), (one.project_id, whole_subject(one.subject))} & current
+    ]
+
+
+async def _costs(reading: Reading, opened: Sequence[OpenAlert], now: datetime) -> list[OpenAlert]:
+    hours, this = [finished_hour(now)], floor(now, HOUR)
+    while hours[-1] < this:
+        hours.append(hours[-1] + HOUR)
+    projects = await reading.hourly_costs(sorted({one.project_id for one in opened}), hours)
+    usual = {one.project_id for one in projects if first_unusual(one, hours) is None}
+    return [one for one in opened if one.project_id in usual]
