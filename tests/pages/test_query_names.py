@@ -29,7 +29,7 @@ async def test_an_unknown_parameter_is_refused_by_name(
 
     text = text_of(await html_of(reader, f"{path}?projekt=other", 400))
 
-    assert "This page has no parameter projekt. Did you mean project?" in text
+    assert "This address has a mistake This page has no parameter projekt. Did you mean project?" in text
 
 
 @pytest.mark.parametrize(
