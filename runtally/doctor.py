@@ -83,8 +83,9 @@ def examine_disk(data_dir: Path) -> Finding:
     return Finding("disk", state, f"{free / GIB:.1f} GiB free for {data_dir}{todo}")
 
 
-async def examine_archive(archive: Archive | None, connection: Connection) -> Finding | None:
-    """The archive, and whether its files are all there; None where runs are not archived. Raises `StoreUnavailable`."""
+async def examine_archive(archive: Archive | None, connection: Connection, cell: str = "") -> Finding | None:
+    """The archive, with the name of the cell where it is that of a further one, and whether its files are all there; None where runs are not archived. Raises `StoreUnavailable`."""
+    check = f"archive {cell}".rstrip()
     try:
         if archive is None:
             await refuse_to_drop(connection)
@@ -92,33 +93,38 @@ async def examine_archive(archive: Archive | None, connection: Connection) -> Fi
         async with asyncio.timeout(ARCHIVE_SECONDS):
             await archive.check()
     except TimeoutError:
-        return Finding("archive", State.WARN, "its store takes too long to answer; runs stay in the database meanwhile")
+        return Finding(check, State.WARN, "its store takes too long to answer; runs stay in the database meanwhile")
     except ArchiveUnavailable as error:
-        return Finding("archive", State.WARN, f"{error.message} Runs stay in the database meanwhile.")
+        return Finding(check, State.WARN, f"{error.message} Runs stay in the database meanwhile.")
     except ArchiveError as error:
-        return Finding("archive", State.FAIL, error.message)
+        return Finding(check, State.FAIL, error.message)
     contents = await select_contents(connection)
     last = f", the last of {contents.last_at:%F}" if contents.last_at else ""
     return Finding(
-        "archive",
+        check,
         State.OK,
         f"{contents.files:,} files with {contents.runs:,} runs in {contents.size_bytes:,} bytes{last}",
     )
 
 
-async def examine_cell(name: str, cell: AbstractAsyncContextManager[Connection]) -> Finding:
-    """A further cell, over a connection that is opened: whether its database answers, is the right one, and is migrated."""
+async def examine_cell(
+    name: str, cell: AbstractAsyncContextManager[Connection], archive: Archive | None, clock: Clock
+) -> list[Finding]:
+    """A further cell, over a connection that is opened: its database, and if that can serve, its relay and archive."""
     check = f"cell {name}"
     try:
         async with cell as connection:
             if not await are_current(connection, CELL):
-                return Finding(check, State.FAIL, "tables are not those of this version; run `runtally migrate`")
+                return [Finding(check, State.FAIL, "tables are not those of this version; run `runtally migrate`")]
             server = await select_server(connection)
+            relay = _relay(await get_relay_status(connection), clock(), name)
+            archived = await examine_archive(archive, connection, name)
     except (AwaitedCell, WrongCell) as error:
-        return Finding(check, State.FAIL, error.message)
+        return [Finding(check, State.FAIL, error.message)]
     except StoreUnavailable as error:
-        return Finding(check, State.FAIL, f"its projects are out of reach: {error.reason}")
-    return Finding(check, State.OK, f"Postgres {server.version} answers")
+        return [Finding(check, State.FAIL, f"its projects are out of reach: {error.reason}")]
+    found = [Finding(check, State.OK, f"Postgres {server.version} answers"), relay]
+    return [*found, archived] if archived else found
 
 
 async def examine_reporting(connection: Connection) -> Finding:
@@ -190,19 +196,21 @@ def _prices(book: PriceBook) -> Finding:
     return Finding("prices", State.OK, f"{book.entries:,} price entries")
 
 
-def _relay(status: RelayStatus, now: datetime) -> Finding:
+def _relay(status: RelayStatus, now: datetime, cell: str = "") -> Finding:
+    check = f"relay {cell}".rstrip()
     if status.parked:
-        todo = "`runtally relay --list-parked` says why, and `--retry-parked` queues them again"
-        return Finding("relay", State.WARN, f"{status.parked:,} runs are parked after failing too often; {todo}")
+        of_cell = f"--cell {cell} " if cell else ""
+        todo = f"`runtally {of_cell}relay --list-parked` says why, and `--retry-parked` queues them again"
+        return Finding(check, State.WARN, f"{status.parked:,} runs are parked after failing too often; {todo}")
     if status.oldest_at and now - status.oldest_at > LONG_WAIT:
         todo = "let `serve` or `runtally relay` run, with `SERVICE_SYNC_SIGN`"
         return Finding(
-            "relay",
+            check,
             State.WARN,
             f"{status.waiting_words} runs wait, the first since {status.oldest_at:%F %R}"
             f"{' or longer' if status.is_more else ''}; {todo}",
         )
-    return Finding("relay", State.OK, f"{status.waiting_words} runs waiting for the reporting table")
+    return Finding(check, State.OK, f"{status.waiting_words} runs waiting for the reporting table")
 
 
 def _otlp(client: Client) -> Finding:

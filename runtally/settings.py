@@ -363,4 +363,4 @@ def load_settings(**overrides: object) -> Settings:
 def _said_of(name: str, wrong: ErrorDetails) -> str:
     """Return what is wrong with a setting; where the message would be an expression, what the setting is for."""
     is_pattern = wrong["type"] == "string_pattern_mismatch"
-    return f"{name.upper()}: {Settings.model_fields[name].description if is_pattern else wrong['msg']}"
+    return f"{name.upper()}: {Settings.model_fields[name].description if is_pattern else wrong['msg'].removeprefix('Value error, ')}"

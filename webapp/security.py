@@ -94,8 +94,10 @@ async def _chart_viewer(incoming: Request) -> Actor:
     token, project_id = request.args.get("token"), requested_project(request.args)
     if token is None:
         return await _signed_in_actor(incoming)
-    async with services().cells.of(project_id).database.connection() as connection:
-        actor = await embeds.holder(connection, project_id, token) if project_id is not None else None
+    actor = None
+    if project_id is not None:
+        async with services().cells.of(project_id).database.connection() as connection:
+            actor = await embeds.holder(connection, project_id, token)
     if actor is None:
         raise NotFound("This picture is shown no more; ask for a new address of it.")
     return actor

@@ -1,5 +1,6 @@
 """The cells of an installation: one, or several and a directory of their projects."""
 
+from asyncio import gather
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -235,6 +236,8 @@ class Cells:
                 membership = Membership(name, directory)
                 of_cells[name] = await opened.enter_async_context(Connections.opened(url, membership))
             watches = {name: Watch(one.intake, one.working, one.every) for name, one in of_cells.items()}
+            for watch in watches.values():
+                opened.callback(watch.close)
             further = [watch for name, watch in watches.items() if name != MAIN]
             if not further:
                 cell = await opened.enter_async_context(Cell.opened(settings, main, prices, channels, clock))
@@ -242,14 +245,14 @@ class Cells:
                 return
             with suppress(Exception):
                 await directory.refresh()
+            # Then the opening of a cell that is away does not wait for it; the jobs check again, and log what is wrong.
+            await gather(*(watch.check() for watch in watches.values()), return_exceptions=True)
             cells = dict[str, Cell]()
             for name, connections in of_cells.items():
                 # Budgets and alerts over all projects are in main.
                 own, others = (settings, further) if name == MAIN else (settings_of(name, settings), ())
                 opening = Cell.opened(own, connections, prices, channels, clock, others)
                 cells[name] = await opened.enter_async_context(opening)
-            for watch in watches.values():
-                opened.callback(watch.close)
             await opened.enter_async_context(running([directory_job(directory), *map(watch_job, watches.values())]))
             yield cls(cells, directory, settings, watches)
 

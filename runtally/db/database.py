@@ -4,6 +4,7 @@ Driver errors that mean "out of reach" leave here as `StoreUnavailable`; any oth
 """
 
 import asyncio
+import copy
 import re
 import traceback
 from collections.abc import AsyncIterator, Iterator
@@ -189,6 +190,7 @@ class Database:
         self._server: int | None = None
         self._left_halfway: set[int] = set()
         self._hang_detector = HangDetector(self._probe)
+        self._refusal: StoreUnavailable | None = None
         # To SQLAlchemy a pool of size 0 has no limit.
         self._engine: AsyncEngine | None = None
         if sessions:
@@ -227,9 +229,14 @@ class Database:
         return self.dsn == other.dsn
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
-        """Open a connection for reading, one statement a transaction. Raises `StoreUnavailable`."""
+    async def connection(self, *, is_check: bool = False) -> AsyncIterator[Connection]:
+        """Open a connection for reading, one statement a transaction; a check also tries a database that is known to be away.
+
+        Raises `StoreUnavailable`.
+        """
         with as_unavailable(self.cell):
+            if not is_check:
+                self._refuse_if_away()
             pool = await self._opened()
             async with pool.acquire(timeout=CONNECT_SECONDS) as connection:
                 with (
@@ -295,6 +302,7 @@ class Database:
         if self._engine is None:
             raise RuntimeError("This database was opened without connections for sessions.")
         with as_unavailable(self.cell):
+            self._refuse_if_away()
             try:
                 async with (
                     asyncio.timeout(None) as waiting,
@@ -324,6 +332,14 @@ class Database:
     def hang_up(self) -> None:
         """End all waits for an answer, because the server is known to hang: each raises `StoreUnavailable`."""
         self._hang_detector.hang_up()
+
+    def know_away(self, problem: StoreUnavailable | None) -> None:
+        """Raise this at once for whoever asks for a connection, instead of trying the database; None tries it again."""
+        self._refusal = problem
+
+    def _refuse_if_away(self) -> None:
+        if self._refusal is not None:
+            raise copy.copy(self._refusal)
 
     async def _probe(self) -> int:
         connection = await self._connect()

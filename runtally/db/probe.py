@@ -1,7 +1,6 @@
 """Check databases from time to time, so that no request waits for one that does not answer."""
 
 import asyncio
-import copy
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Generic, TypeVar
@@ -82,12 +81,10 @@ class Watch:
 
     @asynccontextmanager
     async def opening(self) -> AsyncIterator[None]:
-        """Wrap the opening of a connection: a database that is known to be away is not tried, until a check finds it back.
+        """Wrap the opening of a connection, which ends when a check finds that the server does not answer.
 
         Raises `StoreUnavailable`.
         """
-        if self._problem is not None:
-            raise copy.copy(self._problem)
         try:
             async with asyncio.timeout(None) as waiting:
                 self._opening.add(waiting)
@@ -102,7 +99,7 @@ class Watch:
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Connection]:
-        """Open a snapshot for a job, unless the database is known to be away. Raises `StoreUnavailable`."""
+        """Open a snapshot for a job. Raises `StoreUnavailable`."""
         async with AsyncExitStack() as stack:
             async with self.opening():
                 connection = await stack.enter_async_context(self._working.snapshot())
@@ -120,9 +117,11 @@ class Watch:
         if (problem is None) is not (self._problem is None):
             log.warning("cell_is_back" if problem is None else "cell_is_away", cell=self._cell)
         self._problem = problem
+        for one in self._databases:
+            one.know_away(problem)
 
 
 async def _ask(database: Database) -> None:
-    async with database.connection() as connection:
+    async with database.connection(is_check=True) as connection:
         if await is_behind(connection, CELL):
             raise PendingCell

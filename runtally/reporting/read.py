@@ -29,6 +29,16 @@ class RelayStatus:
     def waiting_words(self) -> str:
         return f"more than {COUNTED:,}" if self.is_more else f"{self.waiting:,}"
 
+    def __add__(self, other: "RelayStatus") -> "RelayStatus":
+        """Return the status of both cells together."""
+        return RelayStatus(
+            self.waiting + other.waiting,
+            self.parked + other.parked,
+            min((one for one in (self.oldest_at, other.oldest_at) if one), default=None),
+            self.failing + other.failing,
+            self.last_error or other.last_error,
+        )
+
 
 async def get_relay_status(connection: Connection) -> RelayStatus:
     waiting, oldest_at, failing, last_error = await select_waiting(connection)

@@ -14,12 +14,13 @@ import pytest
 
 from runtally.clock import system_clock
 from runtally.db.database import Database
+from runtally.db.dsn import CONNECT_SECONDS
 from runtally.embedded.server import Server as Embedded
 from runtally.usage.upkeep.verify import verify_sums
 from tests.commands import Finished, run, run_beside
 from tests.factories import make_run
 from tests.ops.processes import children_of, is_running, server_pid, until
-from tests.serving import INGEST_KEY, SEEDED, Postgres, client_of, running_server
+from tests.serving import INGEST_KEY, SEEDED, Postgres, client_of, free_port, running_server
 
 CLIENTS = 4
 BATCH = 5
@@ -197,6 +198,13 @@ async def test_pages_name_a_cell_that_hangs_until_it_goes_on(installation: Insta
                 metrics, health = await client.get("/api/metrics?aggregate=1"), await client.get("/api/health")
                 assert metrics.json()["missingCells"] == ["eu"]
                 assert health.json()["cells"] == {"eu": "unavailable"}
+                # It is known by now, so that nobody waits as for a database that was not tried.
+                refused = [
+                    await client.post("/api/ingest", json=make_run(projectId="there")),
+                    *[await client.get(page) for page in ("/projects/there", "/api/metrics?projectId=there")],
+                ]
+                assert {answer.status_code for answer in refused} == {503}
+                assert max(answer.elapsed.total_seconds() for answer in refused) < CONNECT_SECONDS
             async with asyncio.timeout(SECONDS):
                 # Nothing says when a server has noticed.
                 while any(await named()):  # noqa: ASYNC110
@@ -237,6 +245,16 @@ async def test_each_cell_has_an_archive_of_its_own(installation: Installation, t
     )
     assert refused.code == 1
     assert "another installation" in refused.err
+
+
+def test_commands_say_which_cell_is_out_of_reach_and_why(installation: Installation) -> None:
+    nobody = f"eu=postgresql://runtally@127.0.0.1:{free_port()}/nothing"
+    assert installation.run("cells", "add", "eu").code == 0
+
+    for arguments in (("cells", "add", "eu"), ("--cell", "eu", "usage"), ("--cell", "eu", "rollups", "verify")):
+        refused = installation.run(*arguments, CELL_URLS=nobody)
+        assert refused.code == 1
+        assert "The database of cell eu is out of reach: no server takes connections there" in refused.err
 
 
 def test_commands_say_which_cells_there_are_and_refuse_what_is_none(

@@ -24,6 +24,7 @@ from runtally.db import database as pools
 from runtally.db.database import Database
 from runtally.db.schema import CELL, REPORTING
 from runtally.directory import adding, queries
+from runtally.reporting.read import get_relay_status
 from runtally.runs import read
 from runtally.runs.sources import RunSource
 from runtally.usage.filter import Period, RunFilter
@@ -433,6 +434,37 @@ async def test_parked_runs_of_all_cells_are_queued_again(cells: Cells) -> None:
         parked = await connection.fetchval("SELECT count(*) FROM outbox WHERE parked_at IS NOT NULL")
         await connection.execute("DELETE FROM outbox WHERE run_id = 'parked'")
     assert (answer.status_code, parked) == (303, 0)
+
+
+async def test_health_counts_the_waiting_and_parked_runs_of_all_cells(cells: Cells) -> None:
+    waiting = 0
+    for database, project_id in ((cells.main, "here"), (cells.eu, "p")):
+        async with database.connection() as connection:
+            waiting += (await get_relay_status(connection)).waiting + 1
+            await connection.execute(
+                "INSERT INTO outbox (project_id, run_id, version, queued_at, due_at, parked_at, last_error) "
+                "VALUES ($1, 'parked-of-' || $1, 1, now(), now(), now(), 'refused by the table of ' || $1), "
+                "($1, 'waits', 1, now() - interval '1 hour', now(), NULL, NULL)",
+                project_id,
+            )
+
+    text = text_of(await html_of(cells.app.test_client(), "/admin/health"))
+
+    for database in (cells.main, cells.eu):
+        async with database.connection() as connection:
+            await connection.execute("DELETE FROM outbox WHERE run_id = 'waits' OR run_id LIKE 'parked-of-%'")
+    assert f"Waiting {waiting} Longest wait " in text, text.partition("Reporting pipeline")[2][:120]
+    assert "Parked 2" in text
+    assert "refused by the table of here" in text
+    assert "refused by the table of p" in text
+    assert "relay eu 1 runs are parked" in text
+    assert "runtally --cell eu relay --list-parked" in text
+
+
+async def test_a_picture_with_a_token_and_no_project_is_not_there(cells: Cells) -> None:
+    answer = await cells.app.test_client().get("/charts/cost.svg?token=of-no-project")
+
+    assert answer.status_code == 404
 
 
 async def test_a_project_is_erased_in_its_cell(cells: Cells) -> None:

@@ -71,8 +71,8 @@ class Commands(click.Group):
         except RuntallyError as error:
             # Advice for clients of the API does not help the operator of the database.
             message = error.message
-            if isinstance(error, StoreUnavailable) and message == StoreUnavailable.message:
-                message = out_of_reach(error)
+            if isinstance(error, StoreUnavailable) and message.endswith(StoreUnavailable.message):
+                message = out_of_reach(error, f"cell {error.cell}" if error.cell else "DATABASE_URL")
             # What is wrong with one field alone may be the message itself.
             said = message.rstrip(".")
             details = [detail for detail in error.details if detail.message.rstrip(".") != said]

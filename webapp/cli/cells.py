@@ -181,18 +181,27 @@ async def _refuse(url: str, name: str, cell_url: str) -> None:
         async with control.connection() as connection:
             if not await is_current(connection):
                 raise StoreUnavailable("The database does not have this version's tables yet; run `runtally migrate`.")
-        async with cell.connection() as connection:
-            if await version_of(connection, CONTROL) is not None:
-                raise SettingsError(
-                    f"Cell {name}: its URL leads to the database of an installation; use an empty one. Nothing was written."
-                )
-            is_new = await version_of(connection, CELL) is None
-            if not is_new and not await are_current(connection, CELL):
-                raise SettingsError(
-                    f"Cell {name}: its database has the tables of another version; run `runtally migrate`."
-                )
+        try:
+            is_new = await _is_new(name, cell)
+        except StoreUnavailable as error:
+            # It is no cell yet, and so the database does not know its name.
+            error.cell = name
+            raise
         if not is_new:
             await adding.refuse_foreign(control, name, cell)
+
+
+async def _is_new(name: str, cell: Database) -> bool:
+    """Return whether a database is empty. Raises `SettingsError` unless it is that or has the tables of a cell."""
+    async with cell.connection() as connection:
+        if await version_of(connection, CONTROL) is not None:
+            raise SettingsError(
+                f"Cell {name}: its URL leads to the database of an installation; use an empty one. Nothing was written."
+            )
+        is_new = await version_of(connection, CELL) is None
+        if not is_new and not await are_current(connection, CELL):
+            raise SettingsError(f"Cell {name}: its database has the tables of another version; run `runtally migrate`.")
+    return is_new
 
 
 async def _add(url: str, name: str, cell_url: str) -> None:

@@ -84,8 +84,14 @@ async def _examine_database(url: str, settings: Settings) -> list[Finding]:
 
 
 async def _examine_cells(url: str, settings: Settings) -> list[Finding]:
+    from runtally.cells.cells import settings_of  # noqa: PLC0415  # Most have none, and it takes a while.
+
     async with Database(url) as control:
-        return [await examine_cell(name, cell.connection()) async for name, cell in cells_of(control, settings)]
+        found: list[Finding] = []
+        async for name, cell in cells_of(control, settings):
+            archive = Archive.of(settings_of(name, settings), cell, system_clock)
+            found += await examine_cell(name, cell.connection(), archive, system_clock)
+        return found
 
 
 async def _examine_reporting(url: str) -> Finding:

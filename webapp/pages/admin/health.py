@@ -4,6 +4,7 @@ import platform
 from asyncio import gather
 from collections.abc import Iterator
 from importlib.metadata import version
+from itertools import chain
 from typing import ClassVar
 
 from quart import Blueprint
@@ -21,7 +22,6 @@ from runtally.doctor import (
     examine_disk,
     examine_settings,
 )
-from runtally.settings import MAIN
 from webapp import formats
 from webapp.pages.admin.frame import Frame, frame
 from webapp.pages.admin.relay import RelayPart, relay_part
@@ -59,15 +59,21 @@ async def health() -> ResponseReturnValue:
     async with cells.main.database.connection() as connection:
         found = await examine_database(connection, services().clock, services().prices.book)
         archive = await examine_archive(cells.main.archive, connection)
-    async with cells.main.database.snapshot() as connection:
-        relay = await relay_part(connection, services().clock())
-    further = await gather(*(examine_cell(name, cells.intake_of(name)) for name in cells.names if name != MAIN))
-    findings = [*examine_settings(settings), *found, *([archive] if archive else []), *further]
+    further = await gather(
+        *(
+            examine_cell(cell.name, cell.database.connection(), cell.archive, services().clock)
+            for cell in cells.every
+            if cell is not cells.main
+        )
+    )
+    findings = [*examine_settings(settings), *found, *([archive] if archive else []), *chain(*further)]
     if settings.data_dir.is_dir():
         findings.append(examine_disk(settings.data_dir))
     by_state = sorted(findings, key=lambda finding: ORDER.index(finding.state))
     words = tuple((finding, WORDS[finding.state]) for finding in by_state)
-    return await render(HealthPage(frame("admin_health.health"), words, tuple(_facts()), relay))
+    return await render(
+        HealthPage(frame("admin_health.health"), words, tuple(_facts()), await relay_part(services().clock()))
+    )
 
 
 def _facts() -> Iterator[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """The relay: runs waiting for the reporting table, their age, and runs that failed for good."""
 
 from datetime import datetime, timedelta
+from itertools import chain
 
 from msgspec import Struct
 from quart import Blueprint, url_for
@@ -8,9 +9,9 @@ from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.audit import Change, record
-from runtally.db.database import Connection
+from runtally.cells.cell import Cell
 from runtally.fields import trimmed
-from runtally.reporting.outbox_queries import retry_parked, select_parked
+from runtally.reporting.outbox_queries import ParkedRun, retry_parked, select_parked
 from runtally.reporting.read import RelayStatus, get_relay_status
 from runtally.settings import RelayMode, Settings
 from webapp import formats
@@ -49,10 +50,12 @@ class RelayPart(Struct, frozen=True):
     hidden: int
 
 
-async def relay_part(connection: Connection, now: datetime) -> RelayPart:
-    """Return queue, lag and parked runs."""
-    status = await get_relay_status(connection)
-    parked = await select_parked(connection, SHOWN) if status.parked else []
+async def relay_part(now: datetime) -> RelayPart:
+    """Return queue, lag and parked runs of all cells that answer."""
+    found = await services().cells.ask_each(None, _ask)
+    first, *others = (status for status, _ in found)
+    status = sum(others, start=first)
+    parked = sorted(chain(*(runs for _, runs in found)), key=lambda one: one.parked_at, reverse=True)[:SHOWN]
     return RelayPart(
         waiting=status.waiting_words,
         parked=formats.count(status.parked),
@@ -66,6 +69,12 @@ async def relay_part(connection: Connection, now: datetime) -> RelayPart:
         ),
         hidden=status.parked - len(parked),
     )
+
+
+async def _ask(cell: Cell) -> tuple[RelayStatus, list[ParkedRun]]:
+    async with cell.database.snapshot() as connection:
+        status = await get_relay_status(connection)
+        return status, await select_parked(connection, SHOWN) if status.parked else []
 
 
 @blueprint.get("/admin/relay")
