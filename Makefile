@@ -12,7 +12,7 @@ SERVICE_DEV_MODE ?= 1
 # For `make test`: what to run, such as ARGS=tests/unit; AGAIN=1 runs tests that failed a second time.
 ARGS ?=
 export AGAIN
-ALL_TESTS := --numprocesses 3 --dist loadfile --no-loadscope-reorder
+ALL_TESTS := --numprocesses 3 --dist loadfile
 PYTEST = $(KEEPING_BYTECODE) $(BIN)/python -m pytest $(or $(ARGS),$(ALL_TESTS))
 FAILED_TESTS := 'Tests failed, and are run once more. One that passes now depends on something that it should not.'
 # For `make bench`: rows of the table, millions of stored runs, 1 for short rounds, 1 for a new table.
@@ -77,7 +77,7 @@ ifeq ($(POSTGRES),)
 else
 	$(MAKE) $(VENV)/.synced-dev
 	PYTHONPATH=. $(KEEPING_BYTECODE) $(BIN)/python scripts/postgres_versions.py "$(POSTGRES)" \
-	  $(ON_POSTGRES) --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	  $(ON_POSTGRES) --numprocesses 2 --dist loadfile
 endif
 
 container: $(VENV)/.synced-dev ## Build the container's image and try it, 2 min; needs buildah and podman, and without BASE=image mmdebstrap

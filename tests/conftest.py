@@ -94,6 +94,8 @@ class ByFile(LoadFileScheduling):  # type: ignore[misc]  # The package has no ty
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
+    # With the largest files first, tests of the browser would run before others.
+    config.option.loadscopereorder = False
     return ByFile(config, log)
 
 

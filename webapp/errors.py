@@ -12,6 +12,7 @@ from runtally.audit import ActorKind
 from runtally.errors import (
     BodyTooLarge,
     Forbidden,
+    InvalidFilter,
     InvalidLink,
     QueryTooSlow,
     RateLimited,
@@ -149,6 +150,8 @@ def _is_not_theirs(shown: RuntallyError | HTTPException | None) -> bool:
 def _title(shown: RuntallyError | HTTPException | None, status: int) -> str:
     if isinstance(shown, InvalidLink):
         return "This link no longer works"
+    if isinstance(shown, InvalidFilter) and request.method == "GET":
+        return "This address has a mistake"
     if isinstance(shown, CrossSiteForm):
         return "This form was not sent from this site"
     if isinstance(shown, TooManyDownloads):

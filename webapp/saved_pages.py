@@ -12,9 +12,9 @@ from runtally.access.saved_views import MAX_QUERY
 from runtally.access.scopes import Scope
 from runtally.errors import InvalidFilter
 from runtally.usage.dimensions import METADATA, NO_VALUE, OTHER, canonical_key
-from runtally.usage.filter import NAMES
 from webapp.addresses import path_to
-from webapp.pages.compare.view import FIRST, SECOND, VALUE
+from webapp.pages.compare.view import VALUE
+from webapp.query_names import PLACES, SIDES, is_known
 from webapp.zone import FIELD, LATER, in_utc
 
 
@@ -49,12 +49,9 @@ PAGES = {
 }
 """The pages by the name under which they are stored."""
 
-_FILTERS = {*NAMES.values()} - {"project"}
-_SHAPES = {"metric", "by", "sort", "names", "column", "measure", "chart", VALUE}
-_SIDES = (f"{FIRST}.", f"{SECOND}.")
 _MARKS = {OTHER, NO_VALUE}
 # Where in a list somebody is, and whether it follows new runs, is no part of a view.
-_LEFT_OUT = {"project", "live", "page", "before", "after"}
+_LEFT_OUT = PLACES | {"project"}
 
 
 class Shown(Struct, frozen=True):
@@ -80,7 +77,7 @@ def shown_at(address: str, project_id: str) -> Shown:
     if page is None:
         raise InvalidFilter("Only report pages of this project can be saved as a view.")
     kept = [(name, value) for name, value in _in_utc(pairs) if name not in _LEFT_OUT]
-    unknown = sorted({name for name, _ in kept if not _is_known(name)})
+    unknown = sorted({name for name, _ in kept if not is_known(name)})
     if unknown:
         raise InvalidFilter(f"A view cannot keep the parameter {unknown[0][:40]!r}. Remove it from the address first.")
     query = urlencode(kept)
@@ -105,7 +102,7 @@ def _in_utc(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return the parameters that have a value, with their times in UTC, whatever zone their form was in."""
     query, times = dict(pairs), dict[str, str]()
     of_form = {name: query[name] for name in (FIELD, LATER) if name in query}
-    for start in ("", *_SIDES):
+    for start in ("", *SIDES):
         of_side = {name.removeprefix(start): value for name, value in pairs if name.startswith(start)}
         moved = in_utc({**of_side, **of_form})
         times |= {f"{start}{name}": moved[name] for name in ("since", "until") if name in moved}
@@ -115,7 +112,7 @@ def _in_utc(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
 def _values_in(pairs: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """Yield key and value of each filter, and of each value that is compared; a mark stands for several values, or none."""
     for name, value in pairs:
-        side = next((start for start in _SIDES if name.startswith(start)), "")
+        side = next((start for start in SIDES if name.startswith(start)), "")
         of = name.removeprefix(side)
         named_by = {VALUE: "by", "metadataValue": f"{side}metadataKey"}.get(of)
         # Every time that the other parameter is there: which of them a page reads is the page's.
@@ -125,12 +122,3 @@ def _values_in(pairs: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
                 yield canonical_key(key), value
                 # A key with dots may be the way down to a value inside of another key's.
                 yield canonical_key(key.partition(".")[0]), value
-
-
-def _is_known(name: str) -> bool:
-    side = next((start for start in _SIDES if name.startswith(start)), None)
-    return _is_filter(name.removeprefix(side)) if side else name in _SHAPES or _is_filter(name)
-
-
-def _is_filter(name: str) -> bool:
-    return name in _FILTERS or (name.startswith(METADATA) and name != METADATA)

@@ -11,7 +11,9 @@ from runtally.usage.filter import ALL_RUNS, RunFilter
 from runtally.usage.window import TimeSpan, Window
 
 STANDARD = tuple(measure.name for measure in TOTAL_MEASURES)
-"""The measures that pages show."""
+"""The measures of whole projects."""
+REPORTED = (*STANDARD, "cached_input_tokens")
+"""The measures that reports show."""
 
 
 class LatencyDetail(Enum):

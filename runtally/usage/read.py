@@ -11,7 +11,7 @@ from runtally.usage.dimensions import BY_MODEL, EXPERIMENT
 from runtally.usage.filter import ALL_RUNS, RunFilter
 from runtally.usage.groups.summaries import latency_window, read_latencies, read_summary, read_totals
 from runtally.usage.overview import project_queries
-from runtally.usage.question import LatencyDetail, Question
+from runtally.usage.question import REPORTED, LatencyDetail, Question
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import STALE_AFTER, KnownProject, ProjectReport, Report
 from runtally.usage.snapshots import Snapshots
@@ -61,6 +61,7 @@ def report_question(
         window if lines is None else window.in_buckets_of(lines),
         run_filter.replace(project_id=reader.project_id),
         by=BY_MODEL,
+        measures=REPORTED,
         bar=window.interval,
         bar_measures=CHARTED,
         latencies=LatencyDetail.NONE if reader.project_id is None and run_filter.is_narrowed else detail,

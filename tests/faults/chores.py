@@ -5,6 +5,7 @@ import json
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from decimal import Decimal
+from http import HTTPStatus
 from typing import TypeVar
 
 import httpx
@@ -48,6 +49,7 @@ class Chores:
         self._ledger = ledger
         self.files = 0
         self.broken_files = 0
+        self.refused_files = 0
         self.rows = 0
 
     async def _done(self, work: Callable[[AsyncSession], Awaitable[T]]) -> T:
@@ -116,8 +118,12 @@ class Chores:
         await self._done(lambda session: projects.retain(session, OPERATOR, RETAINED, RETAINED_DAYS))
 
     async def read_files(self, stop: asyncio.Event, *, is_calm: bool) -> list[str]:
-        """Read files until then, one after the other. In a calm each is whole: what is wrong, in words."""
+        """Read files until then, one after the other, and return what is wrong, in words.
+
+        In a calm each file is whole, or refused with 503, as a busy machine may; at least one is read.
+        """
         found: list[str] = []
+        files = self.files
         secret = await self._done(_admin_key)
         async with httpx.AsyncClient(base_url=self._url, timeout=60, trust_env=False) as client:
             while not stop.is_set():
@@ -132,11 +138,14 @@ class Chores:
                         self.broken_files += 1
                         found += [f"a file of {project_id} broke off: {error!r}"] if is_calm else []
                     else:
-                        self.files += 1
-                        self.rows += len(ids)
-                        found += _wrong_file(project_id, known, ids)
+                        if ids is None:
+                            self.refused_files += 1
+                        else:
+                            self.files += 1
+                            self.rows += len(ids)
+                            found += _wrong_file(project_id, known, ids)
                     await asyncio.sleep(PAUSE_SECONDS)
-        return found
+        return [*found, "no file was read in a calm"] if is_calm and self.files == files else found
 
     def _known(self, project_id: str) -> set[str]:
         """Runs that a file must have. One that drops runs may lack some at any moment."""
@@ -159,9 +168,11 @@ async def _admin_key(session: AsyncSession) -> str:
     return keys.issue(session, system_clock(), OPERATOR, project_id=None, scopes=[KeyScope.ADMIN]).secret
 
 
-async def _file(client: httpx.AsyncClient, project_id: str) -> list[str]:
-    """The ids in a file of all runs of a provider in a project."""
+async def _file(client: httpx.AsyncClient, project_id: str) -> list[str] | None:
+    """The ids in a file of all runs of a provider in a project; None if the service refuses it for now."""
     query = {"project": project_id, "provider": READ_PROVIDER, "range": "all"}
     async with client.stream("GET", "/runs/export.jsonl", params=query) as answer:
+        if answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
+            return None
         answer.raise_for_status()
         return [json.loads(line)["id"] async for line in answer.aiter_lines()]

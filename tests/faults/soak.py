@@ -93,7 +93,10 @@ class Soak:
                     sent = posts(self._seed + 1, system_clock(), YOUNG_DAYS, "young")
                     await chores.shorten_retention()
             self._found += await chores.wrong_costs()
-            print(f"{chores.files} files with {chores.rows} runs were read, {chores.broken_files} broke off in storms")
+            print(
+                f"{chores.files} files with {chores.rows} runs were read, {chores.refused_files} were refused, "
+                f"{chores.broken_files} broke off in storms"
+            )
             self._drop()
             return self._found + await differences(self._service, self._ledger)
 

@@ -62,5 +62,17 @@ async def test_a_model_without_a_line_keeps_its_colour_in_the_list(
     assert colours(by_latency) == colours(by_cost)
 
 
+@pytest.mark.parametrize("by", ["none", "model", "provider", "status", "user"])
+@pytest.mark.parametrize("range_", ["24h", "7d", "30d", "90d"])
+async def test_the_cached_share_is_that_of_the_runs_however_they_are_grouped(
+    reader: Browser, post: Post, project_id: str, by: str, range_: str
+) -> None:
+    await post(*[make_run(inputTokens=200, cachedInputTokens=cached, userId="ada") for cached in (20, 80)])
+
+    chart = await (await reader.get(f"/charts/cache.json?project={project_id}&by={by}&range={range_}")).get_json()
+
+    assert chart["tips"][-1]["values"][0] == "25.00%"
+
+
 async def test_an_unknown_chart_is_not_found(reader: Browser) -> None:
     assert (await reader.get("/charts/love.json")).status_code == 404

@@ -87,7 +87,7 @@ def forget(closed_app: Quart, database: Database, monkeypatch: pytest.MonkeyPatc
 
 
 VARIANTS = (
-    *("", "?range=24h", "?range=30d", "?calendar=month", "?range=30d&metric=latency", "?metric=failed"),
+    *("", "?range=24h", "?range=30d", "?range=this-month", "?range=30d&metric=latency", "?metric=failed"),
     *("?status=error", "?status=success", "?model=gpt-4o-mini", "?model=gpt-4o-mini&range=30d&metric=latency"),
     *("?experiment=e", "?metadata.feature=x", "?user=u"),
     *(

@@ -16,7 +16,7 @@ from runtally.usage.days.boundary_queries import BoundaryRun
 from runtally.usage.days.versions import Days
 from runtally.usage.dimensions import PROJECT, Dimension
 from runtally.usage.memo import DayMemo
-from runtally.usage.question import STANDARD, LatencyDetail, Question
+from runtally.usage.question import REPORTED, LatencyDetail, Question
 from runtally.usage.sketch import NO_LATENCIES, Latencies, sketch_of_counts
 from runtally.usage.summary import Summary
 from runtally.usage.totals import NO_RUNS, group_sum
@@ -80,7 +80,7 @@ def _is_wanted(run: BoundaryRun, question: Question) -> bool:
 
 def _asked_for(run: BoundaryRun, question: Question) -> BoundaryRun:
     """Return the run without the measures that the question does not need."""
-    if question.measures == STANDARD:
+    if question.measures == REPORTED:
         return run
     return run._replace(totals=NO_RUNS._replace(**{name: getattr(run.totals, name) for name in question.measures}))
 

@@ -4,15 +4,15 @@ from datetime import datetime
 from typing import NamedTuple
 
 from runtally.db.database import Connection
-from runtally.models.measures import TOTAL_MEASURES, columns_over_runs
-from runtally.usage.question import STANDARD
+from runtally.models.measures import columns_over_runs, measures_named
+from runtally.usage.question import REPORTED
 from runtally.usage.sketch import LATENCY
 from runtally.usage.summary_queries import totals_reader
 from runtally.usage.totals import Totals
 
 SELECT_RUNS = f"""
   SELECT occurred_at, project_id, provider, model, {LATENCY} AS latency,
-         {columns_over_runs(TOTAL_MEASURES)}
+         {columns_over_runs(measures_named(*REPORTED))}
     FROM projects
          JOIN runs ON runs.project_id = projects.id
    WHERE occurred_at >= $1
@@ -37,7 +37,7 @@ class BoundaryRun(NamedTuple):
 
 async def select_runs(connection: Connection, since: datetime, until: datetime, most: int) -> tuple[BoundaryRun, ...]:
     """Read the first `most`, oldest first."""
-    totals_of = totals_reader(STANDARD)
+    totals_of = totals_reader(REPORTED)
     rows = await connection.fetch(SELECT_RUNS, since, until, most)
     return tuple(
         BoundaryRun(at, project_id, provider, model, latency, totals_of(values))

@@ -40,6 +40,7 @@ def _run(occurred_at: datetime, number: int) -> StoredRun:
         latency_ms=number * 37 if number % 5 else None,
         input_tokens=number,
         output_tokens=2 * number,
+        cached_input_tokens=number // 2,
         cost_usd=Decimal(number) / 1000 if has_price else None,
         cost_source=CostSource.CATALOG if has_price else None,
         cost_estimated=number % 7 == 0,

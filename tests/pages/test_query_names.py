@@ -1,0 +1,60 @@
+"""A report page refuses a parameter that it does not know, because it would show other runs than it was asked for."""
+
+import pytest
+from quart.typing import TestClientProtocol as Browser
+
+from tests.factories import make_run
+from tests.pages.conftest import Post
+from tests.pages.looking import html_of, text_of
+from tests.routes import APP
+from webapp.query_names import REPORTS
+from webapp.saved_pages import PAGES
+
+
+def path_of(endpoint: str, project_id: str) -> str:
+    [rule] = APP.url_map.iter_rules(endpoint)
+    return rule.rule.replace("<project_id:project_id>", project_id)
+
+
+def test_every_page_that_can_be_saved_as_a_view_refuses_them() -> None:
+    assert {page.endpoint for page in PAGES.values()} <= REPORTS
+
+
+@pytest.mark.parametrize("endpoint", sorted(REPORTS))
+async def test_an_unknown_parameter_is_refused_by_name(
+    reader: Browser, post: Post, project_id: str, endpoint: str
+) -> None:
+    await post(make_run())
+    path = path_of(endpoint, project_id)
+
+    text = text_of(await html_of(reader, f"{path}?projekt=other", 400))
+
+    assert "This address has a mistake This page has no parameter projekt. Did you mean project?" in text
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("modle=gpt-4o", "This page has no parameter modle. Did you mean model?"),
+        ("feature=search", "This page has no parameter feature. To filter by metadata, write metadata.feature."),
+        ("metadata.=x", "This page has no parameter metadata."),
+        ("%3Cscript%3E=1", "The address has a parameter that this page does not have."),
+    ],
+)
+async def test_the_refusal_says_what_to_write(reader: Browser, post: Post, query: str, message: str) -> None:
+    await post(make_run())
+
+    text = text_of(await html_of(reader, f"/runs?{query}", 400))
+
+    assert message in text
+    assert "script" not in text.partition(message)[2]
+
+
+@pytest.mark.parametrize(
+    "query", ["model=gpt-4o", "metadata.feature=search", "metadata=feature%3Dsearch", "live=1&page=1"]
+)
+async def test_known_parameters_are_no_error(reader: Browser, post: Post, query: str) -> None:
+    await post(make_run())
+
+    for path in ("/", "/runs"):
+        assert (await reader.get(f"{path}?{query}")).status_code in {200, 303}
