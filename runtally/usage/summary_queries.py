@@ -118,13 +118,18 @@ def _summary_sql(question: Question, slices: str, *, has_latencies: bool) -> str
             f"SELECT {_BUCKET} AS kind, number, NULL::text[] AS names, {none} AS latencies, {sums} FROM slices GROUP BY number"
         )
     if question.by:
-        selects.append(f"SELECT {_GROUP}, NULL::int, {group}, {none}, {sums} FROM slices GROUP BY {names}")
+        # An erased project leaves sums of zero to those of all projects, and nobody should read the names of its models.
+        selects.append(
+            f"SELECT {_GROUP}, NULL::int, {group}, {none}, {sums} FROM slices GROUP BY {names} HAVING sum(runs) <> 0"
+        )
     if question.bar is not None and question.by:
         in_bar = question.bar // question.window.interval
         of_bar = ", ".join(
             measure.over_sums if measure.name in question.bar_measures else "NULL" for measure in measures
         )
-        selects.append(f"SELECT {_BAR}, number / {in_bar}, {group}, {none}, {of_bar} FROM slices GROUP BY 2, {names}")
+        selects.append(
+            f"SELECT {_BAR}, number / {in_bar}, {group}, {none}, {of_bar} FROM slices GROUP BY 2, {names} HAVING sum(runs) <> 0"
+        )
     if has_latencies:
         nothing = ", ".join("NULL" for _ in measures)
         selects.append(

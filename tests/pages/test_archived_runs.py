@@ -66,6 +66,18 @@ async def test_the_settings_say_that_old_runs_are_archived_and_not_deleted(reade
     assert "Lists, exports and breakdowns still include them. Experiments do not." in page
 
 
+async def test_pages_that_leave_archived_runs_out_say_where_they_are(reader: Browser) -> None:
+    overview = text_of(await html_of(reader, "/projects/one?since=2026-03-05T00:00&until=2026-03-07T00:00"))
+    sessions = text_of(
+        await html_of(reader, "/projects/one/sessions?since=2026-03-05T00:00&until=2026-06-07T00:00&range=custom")
+    )
+
+    assert "Runs before 1 May 2026 are no longer in the database." in overview
+    assert "Totals by model and provider, Runs and the breakdown still include them" in overview
+    assert "Runs before 1 May 2026 are no longer in the database. This list leaves them out" in sessions
+    assert "were deleted" not in overview + sessions
+
+
 async def test_files_and_groups_have_archived_runs(reader: Browser) -> None:
     lines = await reader.get(f"/runs/export.jsonl?{QUERY}")
     answer = await reader.get(

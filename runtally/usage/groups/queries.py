@@ -176,7 +176,8 @@ async def select_ranks(  # noqa: PLR0913  # The parts of a statement.
             FROM (SELECT {", ".join(names)}, {sums}
                     FROM slices
                    WHERE {told_apart}
-                GROUP BY {", ".join(names)}) AS summed
+                GROUP BY {", ".join(names)}
+                  HAVING sum(runs) <> 0) AS summed
         ORDER BY measure DESC, runs DESC{"".join(f', {name} COLLATE "C"' for name in names)}{limit}) AS ranked"""
     [row] = await connection.fetch(sql, *found.values)
     *written, measures, runs = row
@@ -322,10 +323,11 @@ def _groups_sql(found: Conditions, question: GroupQuestion, plan: Plan) -> str:
     measures = measures_named(*question.measures)
     sums = ", ".join(f"{one.over_sums} AS {one.name}" for one in measures)
     group = f"ARRAY[{', '.join(names)}]::text[]"
-    by = f"GROUP BY {', '.join(names)}" if names else "HAVING count(*) > 0"
+    # An erased project leaves sums of zero to those of all projects, and nobody should read the names of its models.
+    by = f"GROUP BY {', '.join(names)} HAVING sum(runs) <> 0" if names else "HAVING count(*) > 0"
     selects = [f"SELECT {_GROUP}, 0, {group}, {sums} FROM grouped {by}"]
     if len(question.timeline.starts) > 1:
-        selects.append(f"SELECT {_SLICE}, number, {group}, {', '.join(question.measures)} FROM grouped")
+        selects.append(f"SELECT {_SLICE}, number, {group}, {', '.join(question.measures)} FROM grouped WHERE runs <> 0")
     if plan.rest_of is not None:
         selects.append(_valued_sql(question, plan.rest_of))
     return f""",

@@ -15,10 +15,14 @@ from runtally.ingest.queries import insert_runs
 from runtally.models.run import StoredRun
 from runtally.runs import rollup_queries
 from runtally.usage.days.versions import Days
+from runtally.usage.dimensions import MODEL
 from runtally.usage.filter import ALL_RUNS
+from runtally.usage.groups.groups import read_groups
 from runtally.usage.memo import DayMemo
+from runtally.usage.plan import GroupQuestion
+from runtally.usage.timeline import BucketWidth, Timeline
 from runtally.usage.upkeep.merge import merge_waiting
-from runtally.usage.window import Range, Window
+from runtally.usage.window import Range, TimeSpan, Window
 from tests.factories import examples
 from tests.store.usage.made import NOW, clear, differences, insert, made
 from tests.store.usage.test_sums import batches, price
@@ -72,6 +76,29 @@ async def test_they_are_exact_before_and_after_what_waits_is_added(
     await merge_waiting(own, NOW)
     await check(own, memo)
     assert await differences(own) == {}
+
+
+async def test_models_of_an_erased_project_are_named_nowhere(own: Database) -> None:
+    secret = made("two", "first")
+    secret.model = "secret"
+    await insert(own, [made("one", "first"), secret])
+    window = Window.of(Range.DAY, NOW)
+
+    async def models() -> tuple[set[str | None], set[str | None]]:
+        async with own.snapshot() as connection:
+            summary = await read_summary(connection, window, None)
+            span = TimeSpan(window.start, window.until)
+            question = GroupQuestion(Timeline.of(span, BucketWidth.HOUR, NOW), ALL_RUNS, (MODEL,))
+            answer = await read_groups(connection, question)
+        return {model for _, model in summary.groups}, {model for (model,) in answer.groups}
+
+    assert await models() == ({"large", "secret"}, {"large", "secret"})
+    async with own.session() as session:
+        await erase(session, ANYONE, "two")
+    waiting = await models()
+    await merge_waiting(own, NOW)
+
+    assert waiting == await models() == ({"large"}, {"large"})
 
 
 async def test_no_flush_waits_for_another_project_whose_flush_is_not_committed(own: Database) -> None:

@@ -54,6 +54,8 @@ class ProjectPage(Page, frozen=True):
     budget: BudgetPart | None
     dropped_before: datetime | None
     """Since when there are single runs, where the report reaches further back."""
+    is_archived: bool
+    """Whether there is an archive, from which other pages read older runs."""
     embed: EmbedPanel
     highest: tuple[RunList, ...]
     """The slowest and the costliest runs; none for who may not see single runs."""
@@ -123,6 +125,7 @@ def _page(  # noqa: PLR0913, PLR0917  # The parts of the page.
         range_query=view.replace(filter=ALL_RUNS).filter_query,
         budget=budget_part(budget) if budget else None,
         dropped_before=_within(project.dropped_before, view.window(panel.now)),
+        is_archived=services().cells.of(project.id).archived_runs is not None,
         embed=embed,
         highest=highest,
         agents_url=agents_url(view) if project.has_agents and may(actor(), Scope.RUNS_READ, project.id) else None,

@@ -151,7 +151,8 @@ async def _list(project_id: str, kind: GroupKind) -> ResponseReturnValue:
     shown, now = SessionsView.parse(request.args, project_id, kind), services().clock()
     window = shown.view.window(now)
     span = TimeSpan(window.start, window.until)
-    async with services().cells.of(project_id).reading.snapshot() as connection:
+    cell = services().cells.of(project_id)
+    async with cell.reading.snapshot() as connection:
         project = await heading_of(connection, project_id)
         dropped_before = await select_dropped_before(connection, project_id)
         kept = span if dropped_before is None else TimeSpan(max(span.since, dropped_before), span.until)
@@ -179,7 +180,7 @@ async def _list(project_id: str, kind: GroupKind) -> ResponseReturnValue:
         rows=tuple(_row(project_id, kind, one, money, now) for one in found.groups),
         notes=(
             *filter(None, [Sorting.mistaken(request.args.get("sort"), Column)]),
-            *_notes(found, kept.since if kept != span else None),
+            *_notes(found, kept.since if kept != span else None, is_archived=cell.archived_runs is not None),
         ),
         previous_url=replace(shown, page=shown.page - 1).url if shown.page > 1 else None,
         next_url=replace(shown, page=shown.page + 1).url if found.has_more else None,
@@ -207,7 +208,7 @@ def _headings(shown: SessionsView) -> tuple[Heading | SortHeading, ...]:
     )
 
 
-def _notes(found: GroupPage, dropped_before: datetime | None) -> list[str]:
+def _notes(found: GroupPage, dropped_before: datetime | None, *, is_archived: bool) -> list[str]:
     notes = []
     if found.since is not None:
         since = formats.moment(local(found.since))
@@ -218,7 +219,12 @@ def _notes(found: GroupPage, dropped_before: datetime | None) -> list[str]:
     if found.has_hidden:
         notes.append("On days with more than 5,000 sessions the smallest are combined and may rank too low here.")
     if dropped_before is not None:
-        notes.append(f"Runs before {formats.day(local(dropped_before))} were deleted; only their totals are kept.")
+        before = formats.day(local(dropped_before))
+        notes.append(
+            f"Runs before {before} are no longer in the database. This list leaves them out; Runs includes them."
+            if is_archived
+            else f"Runs before {before} were deleted; only their totals are kept."
+        )
     return notes
 
 
