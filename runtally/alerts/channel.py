@@ -61,6 +61,11 @@ class Notice:
         """The project's page, where PUBLIC_URL is set."""
         return self.data.get("url")
 
+    @property
+    def link_label(self) -> str:
+        """What to call a link to this page: without a project it leads to the overview."""
+        return "Open the project" if self.project_id else "Open the overview"
+
 
 class Channel(Protocol):
     """A way to send alerts. `channels` has a module for each; `registry` lists them."""

@@ -102,6 +102,10 @@ def _per_success(point: Point) -> float | None:
     return None if cost is None else float(cost)
 
 
+def _median(point: Point) -> str:
+    return formats.duration(point.latency.p50_ms) if point.latency.p50_ms else formats.NOTHING
+
+
 def _count(number: Decimal) -> str:
     return formats.count(int(number))
 
@@ -135,7 +139,7 @@ RATES: Mapping[Metric, Rate] = {
         ticks=axes.duration,
         rank_by="runs",
         slot="c1",
-        details=(("p50", lambda point: formats.duration(point.latency.p50_ms)),),
+        details=(("p50", _median),),
         second=SecondLine("p50", lambda point: float(point.latency.p50_ms) if point.latency.p50_ms else None),
     ),
     Metric.COST_PER_SUCCESS: Rate(

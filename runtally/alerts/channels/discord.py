@@ -63,7 +63,7 @@ def message(notice: Notice) -> dict[str, Any]:
     embed = {
         "description": shorten(escape(notice.text), DESCRIPTION_LIMIT),
         "timestamp": notice.timestamp,
-        **({"title": "Open the project", "url": notice.url} if notice.url else {}),
+        **({"title": notice.link_label, "url": notice.url} if notice.url else {}),
     }
     return {
         "content": shorten(f"**{escape(notice.title)}**", CONTENT_LIMIT),

@@ -59,7 +59,7 @@ class Slack:
 
 def message(notice: Notice) -> dict[str, Any]:
     """Return the message: blocks for the channel, and a text for notifications, without which Slack refuses it."""
-    lines = [escape(notice.text), *([f"<{notice.url}|Open the project>"] if notice.url else [])]
+    lines = [escape(notice.text), *([f"<{notice.url}|{notice.link_label}>"] if notice.url else [])]
     return {
         "text": escape(notice.title),
         "blocks": [

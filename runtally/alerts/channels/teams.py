@@ -59,7 +59,7 @@ def message(notice: Notice) -> dict[str, Any]:
     lines = shorten(notice.text, TEXT_LIMIT).splitlines()
     title = {"type": "TextRun", "text": notice.title, "weight": "Bolder", "size": "Medium"}
     runs = [title, *({"type": "TextRun", "text": line} for line in lines if line)]
-    actions = [{"type": "Action.OpenUrl", "title": "Open the project", "url": notice.url}] if notice.url else []
+    actions = [{"type": "Action.OpenUrl", "title": notice.link_label, "url": notice.url}] if notice.url else []
     card = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "type": "AdaptiveCard",

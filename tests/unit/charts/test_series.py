@@ -274,7 +274,11 @@ def test_a_latency_of_nothing_is_a_gap() -> None:
     chart = series.chart(Metric.LATENCY, make_summary(latencies={0: 5_100, 2: 840}))
 
     assert [point["y"] for point in datasets(chart)["points"][:3]] == [5_100.0, None, 840.0]
-    assert [row[1] for row in chart.table.rows[:3]] == ["5.1 s", "\u2013", "840 ms"]
+    assert [row[1:3] for row in chart.table.rows[:3]] == [
+        ("5.1 s", "5.1 s"),
+        ("\u2013", "\u2013"),
+        ("840 ms", "840 ms"),
+    ]
     assert payload(chart)["rows"] == [["p95 latency", "c1"], ["p50", "c2"], ["Runs", ""]]
 
 
