@@ -35,6 +35,8 @@ def test_a_key_that_is_made_on_the_way_is_in_the_program_that_was_open(page: Pag
     page.get_by_role("link", name="Create a key").click()
     ways = page.get_by_role("navigation", name="Ways to send runs")
     ways.get_by_role("link", name="Python").click()
+    # The script that stays with a program loads after the page.
+    expect(ways.get_by_role("link", name="Python")).to_have_attribute("aria-current", "true")
     page.get_by_role("button", name="Create key").click()
     expect(page.locator("#new-key")).to_be_focused()
     expect(ways.get_by_role("link", name="Python")).to_have_attribute("aria-current", "true")

@@ -76,7 +76,7 @@ async def test_a_bug_shows_its_request_id_and_nothing_else(broken_app: Quart) ->
 async def test_every_error_of_a_url_is_shown(reader: Browser) -> None:
     text = text_of(await html_of(reader, "/runs/export.csv?minCost=much", 400))
 
-    assert "That can't be done minCost: " in text
+    assert "This address has a mistake minCost: " in text
     assert "details" not in text
 
 
