@@ -62,7 +62,6 @@ PAGES = {
     "users": "/admin/users",
     "audit": "/admin/audit",
     "clients": "/admin/clients",
-    "relay": "/admin/relay",
     "health": "/admin/health",
     "prices": "/admin/prices",
     "price": "/admin/prices/1",

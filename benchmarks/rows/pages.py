@@ -23,7 +23,7 @@ PAGES = (
     *("/experiments", _EXPERIMENT),
     *("/runs", f"/runs?project={LARGEST}", f"/runs?project={EXPERIMENTER}&experiment=prompt-1"),
     *("/admin/prices", "/admin/prices/covered", "/admin/prices/catalogue", "/admin/prices/discounts"),
-    *("/admin/users", "/admin/audit", "/admin/relay", "/admin/health", "/admin/budgets", "/admin/clients"),
+    *("/admin/users", "/admin/audit", "/admin/health", "/admin/budgets", "/admin/clients"),
 )
 
 
