@@ -35,7 +35,7 @@ async def test_an_unknown_parameter_is_refused_by_name(
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ("modle=gpt-4o", "This page has no parameter modle. Did you mean model?"),
+        ("modele=gpt-4o", "This page has no parameter modele. Did you mean model?"),
         ("feature=search", "This page has no parameter feature. To filter by metadata, write metadata.feature."),
         ("metadata.=x", "This page has no parameter metadata."),
         ("%3Cscript%3E=1", "The address has a parameter that this page does not have."),
