@@ -11,6 +11,7 @@ from uuid import UUID
 from runtally.alerts.anomaly import HOUR
 from runtally.alerts.budget_alerts import Alerted, Alerts
 from runtally.alerts.message import Message, ModelCost
+from runtally.alerts.recovery_queries import IS_OVER
 from runtally.alerts.week import WEEK, ModelSpend, Week, WeeklySpend
 from runtally.db.database import Connection
 from runtally.models.alert import OPENED_AT
@@ -32,7 +33,7 @@ SELECT project_id, subject, level, created_at, named
 """
 
 # Projects that have a target for alerts on unusual cost, unless there was such an alert lately and it is not over.
-SELECT_TARGETED = """
+SELECT_TARGETED = f"""
 SELECT DISTINCT project_id
   FROM alert_targets
  WHERE of_unusual_cost
@@ -41,11 +42,7 @@ SELECT DISTINCT project_id
                     WHERE alerts.project_id = alert_targets.project_id
                       AND alerts.kind = 'anomaly'
                       AND alerts.created_at > $1
-                      AND NOT EXISTS (SELECT
-                                        FROM alert_deliveries AS closed
-                                       WHERE closed.project_id = alerts.project_id
-                                         AND closed.alert_id = alerts.id
-                                         AND NOT closed.is_open))
+                      AND NOT {IS_OVER})
 """
 
 SELECT_HOURLY_COSTS = f"""

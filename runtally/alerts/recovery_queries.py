@@ -8,6 +8,13 @@ from uuid import UUID
 from runtally.db.database import Connection
 from runtally.models.alert import AlertKind
 
+# An alert that an incident was closed for: its figure is back, so that a relapse is news.
+IS_OVER = """EXISTS (SELECT
+                FROM alert_deliveries AS closed
+               WHERE closed.project_id = alerts.project_id
+                 AND closed.alert_id = alerts.id
+                 AND NOT closed.is_open)"""
+
 # An alert that no target took yet has opened nothing.
 SELECT_OPEN = """
   SELECT alerts.project_id, alerts.id, alerts.kind, alerts.subject, alerts.created_at

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from datetime import datetime
 
+from runtally.alerts.recovery_queries import IS_OVER
 from runtally.alerts.rules import RULE_KINDS, Rule
 from runtally.db.database import Connection
 from runtally.models.alert import AlertKind
@@ -14,7 +15,7 @@ from runtally.usage.window import TimeSpan
 
 MEASURES = ("runs", "errors", "timeouts", "input_tokens", "cached_input_tokens")
 
-SELECT_RULES = """
+SELECT_RULES = f"""
   SELECT project_id, kind, threshold, of_unusual, min_runs
     FROM alert_rules AS rules
    WHERE ($1::text IS NULL OR project_id = $1)
@@ -23,11 +24,7 @@ SELECT_RULES = """
                       WHERE alerts.project_id = rules.project_id
                         AND alerts.kind = rules.kind
                         AND alerts.created_at > $2
-                        AND NOT EXISTS (SELECT
-                                          FROM alert_deliveries AS closed
-                                         WHERE closed.project_id = alerts.project_id
-                                           AND closed.alert_id = alerts.id
-                                           AND NOT closed.is_open))
+                        AND NOT {IS_OVER})
 ORDER BY project_id, kind
 """
 
