@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -39,6 +40,8 @@ def main() -> None:
     """Everything that ROWS and SIZES ask for; results are written for whatever was measured."""
     options = Options.of_environment()
     check_installed()
+    # So that whatever was measured is written also when a time limit ends this.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     rows: list[Row] = []
     sizes: list[Size] = []
     with postgres() as server:
