@@ -22,7 +22,7 @@ blueprint = Blueprint("health", __name__, url_prefix="/api/health")
 
 
 class Health(msgspec.Struct, frozen=True, rename=camel):
-    """The parts that the service needs, and the state of each."""
+    """The state of each part that the service needs."""
 
     ok: bool
     status: Literal["ok", "degraded"]
@@ -50,14 +50,23 @@ class Live(msgspec.Struct, frozen=True):
     status: Literal["live"] = "live"
 
 
-_WELL = {"ok": True, "status": "ok", "version": __version__, "database": "ok", "migrations": "current"}
-_ILL = {"ok": False, "status": "degraded", "version": __version__, "database": "unavailable", "migrations": "unknown"}
+_HEALTHY = {"ok": True, "status": "ok", "version": __version__, "database": "ok", "migrations": "current"}
+_DEGRADED = {
+    "ok": False,
+    "status": "degraded",
+    "version": __version__,
+    "database": "unavailable",
+    "migrations": "unknown",
+}
 HEALTH = Operation(
     tag="Health",
     answers={
-        200: Answer("The service can do its work.", (Content((Health,), {"Well": {**_WELL, "uptimeSeconds": 86400}}),)),
+        200: Answer(
+            "The service can do its work.", (Content((Health,), {"Healthy": {**_HEALTHY, "uptimeSeconds": 86400}}),)
+        ),
         503: Answer(
-            "It can't, and this is what is wrong.", (Content((Health,), {"Ill": {**_ILL, "uptimeSeconds": 12}}),)
+            "It cannot, and this is what is wrong.",
+            (Content((Health,), {"Degraded": {**_DEGRADED, "uptimeSeconds": 12}}),),
         ),
     },
 )
@@ -72,7 +81,7 @@ LIVE = Operation(
 async def get_health() -> ResponseReturnValue:
     """Check whether the service can do its work: 200 if it can, 503 with the reason if it cannot.
 
-    Where there are several cells, one that is away keeps only its own projects from it: that is degraded, but 200.
+    With several cells, one that is away affects only its own projects: the status is degraded, with 200.
     """
     database: Literal["ok", "unavailable"] = "ok"
     migrations: Literal["current", "pending", "unknown"] = "unknown"

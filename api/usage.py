@@ -59,7 +59,7 @@ Percentile = Annotated[
     float,
     Meta(
         ge=0,
-        description="Nearest rank, within 1 %; 0 without runs that report a latency, null where no sketch tells and too many "
+        description="Nearest rank, within 1 %; 0 without runs that report a latency, null where no sketch has it and too many "
         "runs would have to be read.",
     ),
 ]

@@ -18,7 +18,7 @@ from runtally.embedded.programs import find_programs
 PLATFORMS = {("linux", "x86_64"): "linux-x64", ("linux", "aarch64"): "linux-arm64", ("darwin", "arm64"): "darwin-arm64"}
 # Programs that ask a server, and that npm's packages lack: those of the newest Postgres talk to all of these.
 CLIENTS = ("pg_isready", "psql", "pg_dump", "pg_restore")
-# Whoever runs Postgres for root has to enter the folder.
+# The user that runs Postgres for root has to enter the folder.
 OPEN = 0o755
 
 

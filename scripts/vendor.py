@@ -2,7 +2,7 @@
 
     python scripts/vendor.py
 
-What it writes is committed: files, `.br` files beside them, licences, and README.md with versions and checksums. A second
+What it writes is committed: files, each with a `.br` file, licences, and README.md with versions and checksums. A second
 run writes the same bytes.
 """
 

@@ -18,7 +18,7 @@ DATA = "postgres"
 
 
 def copy_cluster(shared: Path, data_dir: Path) -> None:
-    """Give DATA_DIR a cluster, as after a first start and a stop; whoever comes first makes it, below `shared`."""
+    """Give DATA_DIR a cluster, as after a first start and a stop; the first test that asks for it makes it, below `shared`."""
     made = shared / "cluster"
     with locked(shared, "cluster.lock"):
         if not made.exists():

@@ -32,7 +32,7 @@ SELDOM_SECONDS = 10.0
 
 
 def work_seldom() -> None:
-    """Let the jobs of this process look rarely whether there is work, since several servers run beside all tests."""
+    """Let the jobs of this process look rarely whether there is work, since several servers run while all tests do."""
     for name in SELDOM:
         setattr(registry, name, SELDOM_SECONDS)
 

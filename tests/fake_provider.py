@@ -219,7 +219,7 @@ def messages_stream(asked: Asked) -> Frames:
         block = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}}
         deltas = [{"type": "input_json_delta", "partial_json": f'{{"at": "{CANARY}"}}'}]
     stop = {"stop_reason": "tool_use" if tools else "end_turn", "stop_sequence": None}
-    # The first event tells what came in, the last one what went out.
+    # The first event reports the input tokens, the last one the output tokens.
     begun = {"usage": ANTHROPIC_USAGE | {"output_tokens": 1}}
     ended = {"usage": {"output_tokens": ANTHROPIC_USAGE["output_tokens"]}}
     events: list[Json] = [
@@ -256,7 +256,7 @@ def gemini(asked: Asked) -> Json:
 
 def gemini_stream(asked: Asked) -> Frames:
     for word in WORDS[:-1]:
-        # Each event tells what was used so far.
+        # Each event reports the tokens used so far.
         so_far = GEMINI_USAGE | {"candidatesTokenCount": 1, "totalTokenCount": 1401}
         yield None, _gemini_frame(asked, {"text": word}, None) | _gemini_usage(asked, so_far)
     yield None, _gemini_frame(asked, {"text": WORDS[-1]}, "STOP") | _gemini_usage(asked, GEMINI_USAGE)
@@ -404,5 +404,5 @@ def _split(path: str) -> list[str]:
 
 if __name__ == "__main__":
     with running_provider() as served:
-        print(served.url, flush=True)  # noqa: T201  # Whoever started it needs to know.
+        print(served.url, flush=True)  # noqa: T201  # The program that started it needs to know.
         threading.Event().wait()

@@ -27,7 +27,7 @@ class Clock:
 
 
 class PlainStore:
-    """Takes one slot after the other, as the rule is told in words, and remembers what it was asked."""
+    """Takes one slot after the other, as the rule is written in words, and remembers what it was asked."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

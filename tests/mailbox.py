@@ -1,4 +1,4 @@
-"""A mail server that keeps what it is sent, or refuses it as a test tells it to.
+"""A mail server that keeps what it is sent, or refuses it as a test asks.
 
 Its certificate is `localhost.pem`, made by nobody but `openssl req -x509`: who trusts it says so with SSL_CERT_FILE.
 """
@@ -39,7 +39,7 @@ class Mailbox:
 
 @contextmanager
 def running_mailbox() -> Iterator[Mailbox]:
-    """It asks whoever sends to encrypt and to sign in."""
+    """It asks the sender to encrypt and to sign in."""
     mailbox = Mailbox()
 
     def authenticate(_server: SMTP, _session: Session, _envelope: Envelope, _how: str, auth: object) -> AuthResult:

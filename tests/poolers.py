@@ -49,7 +49,7 @@ def running_pgbouncer(database_url: str, *, connections: int) -> Iterator[str]:
                 database=url.database, host=url.query["host"], user=url.username, port=port, connections=connections
             )
         )
-        # Whoever runs the server: nobody else may enter the folder of its socket.
+        # The user that runs the server: no other may enter the folder of its socket.
         user = ["-u", Path(str(url.query["host"])).owner()] if os.geteuid() == 0 else []
         with (folder / "log").open("w") as log:
             process = subprocess.Popen([program, "-q", *user, str(file)], stderr=log)  # noqa: S603  # The program found.

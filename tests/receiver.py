@@ -1,4 +1,4 @@
-"""A server that takes documents as a test tells it to: it answers, refuses, or keeps whoever calls waiting."""
+"""A server that takes documents as a test asks: it answers, refuses, or keeps the caller waiting."""
 
 import gzip
 import json

@@ -540,7 +540,10 @@ def _create_tracking() -> None:
         sa.Column("project_id", sa.Text(), nullable=False, comment="Project of the runs."),
         sa.Column("key_id", sa.BigInteger(), autoincrement=False, nullable=False, comment="Number of the tracked key."),
         sa.Column(
-            "detail", sa.Text(), nullable=False, comment="What its sums tell apart beside values: day, model or hour."
+            "detail",
+            sa.Text(),
+            nullable=False,
+            comment="What its sums are kept by besides the value: day, model or hour.",
         ),
         sa.Column("day", sa.Date(), nullable=False, comment="Day of the runs (UTC)."),
         sa.Column(
@@ -780,7 +783,7 @@ def _create_project_settings() -> None:
             "alert_percents",
             postgresql.ARRAY(sa.SmallInteger()),
             nullable=False,
-            comment="Shares in percent at which somebody is told, ascending.",
+            comment="Shares in percent at which an alert is sent, ascending.",
         ),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, comment="When it was first set (UTC)."),
         sa.Column("updated_at", sa.DateTime(timezone=True), nullable=False, comment="When it was last changed (UTC)."),
@@ -821,7 +824,7 @@ def _create_alerts() -> None:
             "of_unusual_cost",
             sa.Boolean(),
             nullable=False,
-            comment="Whether it is told of unusual cost as well as of the budget.",
+            comment="Whether unusual cost is reported as well as the budget.",
         ),
         sa.Column(
             "weekly_report",
@@ -954,7 +957,9 @@ def _create_intake() -> None:
         sa.Column("requests", sa.BigInteger(), nullable=False, comment="Requests."),
         sa.Column("records", sa.BigInteger(), nullable=False, comment="Spans or log records."),
         sa.Column("runs", sa.BigInteger(), nullable=False, comment="Of these, stored as runs, now or before."),
-        sa.Column("twins", sa.BigInteger(), nullable=False, comment="Of these, told of by another record too."),
+        sa.Column(
+            "twins", sa.BigInteger(), nullable=False, comment="Of these, calls that another record reported too."
+        ),
         sa.Column("rejected", sa.BigInteger(), nullable=False, comment="Of these, rejected."),
         sa.Column("no_calls", sa.BigInteger(), nullable=False, comment="Of these, no calls of models."),
         sa.Column(

@@ -451,7 +451,10 @@ def _create_tracking() -> None:
         sa.Column("project_id", sa.Text(), nullable=False, comment="Project of the runs."),
         sa.Column("key_id", sa.BigInteger(), autoincrement=False, nullable=False, comment="Number of the tracked key."),
         sa.Column(
-            "detail", sa.Text(), nullable=False, comment="What its sums tell apart beside values: day, model or hour."
+            "detail",
+            sa.Text(),
+            nullable=False,
+            comment="What its sums are kept by besides the value: day, model or hour.",
         ),
         sa.Column("day", sa.Date(), nullable=False, comment="Day of the runs (UTC)."),
         sa.Column(
@@ -693,7 +696,7 @@ def _create_pricing() -> None:
             "per_thousand_requests",
             sa.Numeric(precision=14, scale=6),
             nullable=True,
-            comment="USD per thousand requests, beside the tokens; empty: none.",
+            comment="USD per thousand requests, in addition to the tokens; empty: none.",
         ),
         sa.Column(
             "currency",
@@ -880,7 +883,9 @@ def _create_access() -> None:
         "invitations",
         sa.Column("id", sa.Uuid(), nullable=False, comment="Identity; safe to show."),
         sa.Column("token_hash", sa.LargeBinary(), nullable=False, comment="SHA-256 of the token in the link."),
-        sa.Column("email", sa.Text(), nullable=True, comment="Address it is for; empty: whoever opens it says theirs."),
+        sa.Column(
+            "email", sa.Text(), nullable=True, comment="Address it is for; empty: the person who accepts it enters one."
+        ),
         sa.Column("role", sa.Text(), nullable=True, comment="Role that it gives; empty: a new password for user_id."),
         sa.Column("project_id", sa.Text(), nullable=True, comment="Project that the role is for; empty: all."),
         sa.Column("user_id", sa.Uuid(), nullable=True, comment="User whose password it sets."),
@@ -976,7 +981,7 @@ def _create_alerts() -> None:
             "alert_percents",
             postgresql.ARRAY(sa.SmallInteger()),
             nullable=False,
-            comment="Shares in percent at which somebody is told, ascending.",
+            comment="Shares in percent at which an alert is sent, ascending.",
         ),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, comment="When it was first set (UTC)."),
         sa.Column("updated_at", sa.DateTime(timezone=True), nullable=False, comment="When it was last changed (UTC)."),
@@ -994,7 +999,7 @@ def _create_alerts() -> None:
             "of_unusual_cost",
             sa.Boolean(),
             nullable=False,
-            comment="Whether it is told of unusual cost as well as of the budget.",
+            comment="Whether unusual cost is reported as well as the budget.",
         ),
         sa.Column(
             "weekly_report",
@@ -1069,7 +1074,9 @@ def _create_intake() -> None:
         sa.Column("requests", sa.BigInteger(), nullable=False, comment="Requests."),
         sa.Column("records", sa.BigInteger(), nullable=False, comment="Spans or log records."),
         sa.Column("runs", sa.BigInteger(), nullable=False, comment="Of these, stored as runs, now or before."),
-        sa.Column("twins", sa.BigInteger(), nullable=False, comment="Of these, told of by another record too."),
+        sa.Column(
+            "twins", sa.BigInteger(), nullable=False, comment="Of these, calls that another record reported too."
+        ),
         sa.Column("rejected", sa.BigInteger(), nullable=False, comment="Of these, rejected."),
         sa.Column("no_calls", sa.BigInteger(), nullable=False, comment="Of these, no calls of models."),
         sa.Column(

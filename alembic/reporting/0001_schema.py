@@ -36,7 +36,7 @@ MEASURES = (
     (
         "p95_latency_ms",
         "percentile_disc(0.95) WITHIN GROUP (ORDER BY latency_ms)",
-        "Latency in milliseconds that 95 % of the runs stay within; empty when none told its latency.",
+        "Latency in milliseconds that 95 % of the runs stay within; empty when none reported its latency.",
     ),
 )
 VIEWS = (

@@ -1,4 +1,4 @@
-// Builds dist/: the client as an ES module and for require(), both with types, and what knows the runtime beside it.
+// Builds dist/: the client as an ES module and for require(), both with types, and with it the module that detects the runtime.
 import { spawnSync } from "node:child_process";
 import { readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { build } from "esbuild";

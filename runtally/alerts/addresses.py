@@ -10,7 +10,7 @@ import httpx
 from runtally.errors import Detail, InvalidAlertTarget
 
 MAX_URL = 2048
-# The end of a long secret tells two of one host apart without revealing it.
+# The end of a long secret distinguishes two of one host without revealing it.
 SHOWN_END = 4
 MASKED_FROM = 24
 # A NAT64 address holds the IPv4 address that it leads to in its last four bytes.

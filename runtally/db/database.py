@@ -152,7 +152,7 @@ def _is_gone(connection: Connection) -> bool:
 def _read_again(state: ORMExecuteState) -> None:
     """Give rows that the session read before the values they have now.
 
-    By itself SQLAlchemy keeps the first values, so that who reads, waits for a lock and reads again would decide by what
+    By itself SQLAlchemy keeps the first values, so that code which reads, waits for a lock and reads again would decide by what
     was there before the wait.
     """
     if state.is_select and not state.is_column_load:
@@ -334,7 +334,7 @@ class Database:
         self._hang_detector.hang_up()
 
     def know_away(self, problem: StoreUnavailable | None) -> None:
-        """Raise this at once for whoever asks for a connection, instead of trying the database; None tries it again."""
+        """Raise this error at once from every call that needs a connection, without trying the database; with None, try it again."""
         self._refusal = problem
 
     def _refuse_if_away(self) -> None:

@@ -67,7 +67,7 @@ class AlertTarget(SQLModel, table=True):
     kind: str = column("Channel, such as slack or email.")
     address: str = column("URL or address.")
     secret: str | None = column("Key that signs generic webhooks, as whsec_ and base64.", default=None)
-    of_unusual_cost: bool = column("Whether it is told of unusual cost as well as of the budget.", Boolean)
+    of_unusual_cost: bool = column("Whether unusual cost is reported as well as the budget.", Boolean)
     weekly_report: bool = column("Whether it gets the weekly report.", Boolean, default=False, server_default="false")
     created_at: datetime = column("When it was added (UTC).", Timestamp)
 

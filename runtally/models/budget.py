@@ -41,6 +41,6 @@ class Budget(SQLModel, table=True):
     )
     period: str = column("day or month (UTC).", key=True, default="month", server_default="'month'")
     amount_usd: Decimal = column("US dollars for a period.", Usd)
-    alert_percents: list[int] = column("Shares in percent at which somebody is told, ascending.", ARRAY(SmallInteger))
+    alert_percents: list[int] = column("Shares in percent at which an alert is sent, ascending.", ARRAY(SmallInteger))
     created_at: datetime = column("When it was first set (UTC).", Timestamp)
     updated_at: datetime = column("When it was last changed (UTC).", Timestamp)

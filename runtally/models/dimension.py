@@ -90,7 +90,9 @@ DIMENSION_SUMS = Table(
     "dimension_sums",
     SQLModel.metadata,
     *_key(),
-    Column("detail", Text, primary_key=True, comment="What its sums tell apart beside values: day, model or hour."),
+    Column(
+        "detail", Text, primary_key=True, comment="What its sums are kept by besides the value: day, model or hour."
+    ),
     Column("day", Date, primary_key=True, comment="Day of the runs (UTC)."),
     Column("hours", ARRAY(SmallInteger), nullable=False, comment="Hour of each sum; 0 where it is of a day."),
     Column("dimension_values", TextArray, nullable=False, comment="Value of each sum; empty: all other values."),

@@ -98,7 +98,7 @@ class PriceEntry(SQLModel, table=True):
         "USD per million output tokens of audio; empty: as output.", PricePerMillion, default=None
     )
     per_thousand_requests: Decimal | None = column(
-        "USD per thousand requests, beside the tokens; empty: none.", PricePerMillion, default=None
+        "USD per thousand requests, in addition to the tokens; empty: none.", PricePerMillion, default=None
     )
     currency: str = column("Currency of the amounts: USD.", default="USD", server_default="'USD'")
     effective_from: datetime | None = column("In force from (UTC); empty: ever since.", Timestamp, default=None)

@@ -91,7 +91,7 @@ MEASURES = {
     "cost_usd": "Cost in US dollars, exact; runs without a known cost add nothing.",
     "estimated_cost_usd": "Part of the cost that is an estimate.",
     "unpriced_runs": "Runs whose cost is not known.",
-    "p95_latency_ms": "Latency in milliseconds that 95 % of the runs stay within; empty when none told its latency.",
+    "p95_latency_ms": "Latency in milliseconds that 95 % of the runs stay within; empty when none reported its latency.",
 }
 _PROJECT = {"project_id": "Project."}
 _PROVIDER = _PROJECT | {"provider": "Provider, as sent."}

@@ -104,7 +104,7 @@ class Invitation(SQLModel, table=True):
 
     id: uuid.UUID = column("Identity; safe to show.", Uuid, key=True)
     token_hash: bytes = column("SHA-256 of the token in the link.", LargeBinary)
-    email: str | None = column("Address it is for; empty: whoever opens it says theirs.", default=None)
+    email: str | None = column("Address it is for; empty: the person who accepts it enters one.", default=None)
     role: str | None = column("Role that it gives; empty: a new password for user_id.", default=None)
     project_id: str | None = column("Project that the role is for; empty: all.", default=None)
     user_id: uuid.UUID | None = column("User whose password it sets.", Uuid, default=None)

@@ -47,7 +47,7 @@ _ALIASES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 _BY_ALIAS = {alias: provider for provider, aliases in _ALIASES.items() for alias in aliases}
 
-# Gateways pass a request on at its vendor's price; the model's name tells the vendor.
+# Gateways pass a request on at its vendor's price; the model's name shows which vendor that is.
 _GATEWAYS = frozenset({"ai-gateway", "cloudflare-ai-gateway", "helicone", "litellm", "litellm-proxy", "portkey", "vercel",
                        "vercel-ai-gateway"})  # fmt: skip
 # A routing aggregator has prices of its own, close to the vendor's.

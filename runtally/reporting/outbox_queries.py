@@ -30,7 +30,7 @@ RETURNING outbox.project_id, outbox.run_id, outbox.version, outbox.attempts
 """
 
 # Batches that arrive during a pass are left for the next one, or the pass would never end. As many runs as are wanted
-# are queued as already claimed, which saves an update of each. The first row always tells the number of batches;
+# are queued as already claimed, which saves an update of each. The first row always has the number of batches;
 # without a claimed run its other columns are NULL.
 EXPAND_AND_CLAIM = f"""{claimed_batches("queued_at <= $2")},
 numbered AS (

@@ -27,7 +27,7 @@ AGENT: Final = dimension_of_key("agent")
 REPOSITORY: Final = dimension_of_key("repo")
 TEAM: Final = dimension_of_key("team")
 TABLES: Final = (USER, TEAM, REPOSITORY, AGENT, MODEL)
-"""The dimensions by which the page tells runs apart."""
+"""The dimensions that the page groups runs by."""
 MAX_ROWS: Final = 25
 LIST_PRICE: Final = "API list price"
 """In `metadata.costBasis`: the run was made on a plan, which does not charge by token."""

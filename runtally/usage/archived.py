@@ -15,7 +15,7 @@ from runtally.usage.window import TimeSpan
 
 
 class ArchivedGroups(Protocol):
-    """What the archive tells of groups. Each raises `ArchiveError` and `MissingExtra`."""
+    """The groups that the archive can count. Each method raises `ArchiveError` and `MissingExtra`."""
 
     async def missing_in(self, connection: Connection, question: GroupQuestion, span: TimeSpan) -> int:
         """Count the runs of a span's days that are neither in the database nor in the archive."""

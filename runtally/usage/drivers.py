@@ -43,7 +43,7 @@ class Change:
 def change_of(now: Summary, before: Summary) -> Change | None:
     """Return the values by the size of their difference, until they explain most of the total.
 
-    None without any difference. What only one of the two tells apart may be among the others of the other one, so that
+    None without any difference. A group that only one of the two lists may be part of Other in the other one, so that
     nothing is said of it alone.
     """
     drivers = sorted(_drivers(_values(now), _values(before)), key=lambda one: (-abs(one.change_usd), one.value))

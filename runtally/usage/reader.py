@@ -43,7 +43,7 @@ class UsageReader:
     def of_page(cls, snapshots: Snapshots, window: Window, project_id: str | None) -> Self:
         """Return the reader of a page that shows a window, the previous period and the last month."""
         earliest = min(compared_since(window), Window.of(Range.MONTH, window.now, Range.MONTH.chart_interval).start)
-        # A week more, by which the overview tells which projects are as old.
+        # A week more, from which the overview knows which projects are as old.
         return cls(snapshots, window.now, project_id, earliest - WEEK - DAY)
 
     @classmethod

@@ -76,7 +76,7 @@ class Report:
     last_run_at: datetime | None = None
     """Exact to the quarter of an hour while it is recent; exact once it is older than `STALE_AFTER`."""
     models: Summary | None = None
-    """Totals of the same runs by provider and model, over the whole period; None where nothing tells them."""
+    """Totals of the same runs by provider and model, over the whole period; None where they are unknown."""
     experiments: Mapping[str, Totals] = field(default_factory=dict)
     """The runs of each experiment of the project, the most expensive first."""
 

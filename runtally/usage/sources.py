@@ -59,7 +59,7 @@ def sums_source(
     """Choose the rows to read sums from: the fewest that have the groups and the fields of the filter.
 
     `is_tracked` says whether sums are kept, and complete, of the question's key. Stored sums also have the runs that were
-    dropped since, and nothing tells which of these failed; `has_all_runs` says that none were.
+    dropped since, and it is not known which of these failed; `has_all_runs` says that none were.
     """
     if all(dimension.is_in_slices for dimension in by):
         if run_filter.is_of_models:

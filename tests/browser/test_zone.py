@@ -1,4 +1,4 @@
-"""Times in the zone of whoever reads them."""
+"""Times in the reader's own zone."""
 
 from playwright.sync_api import Browser, Page, Request, expect
 

@@ -24,7 +24,7 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture
 async def reader(server: Server) -> AsyncIterator[httpx.AsyncClient]:
-    """Whoever looks at a README: no key, and no opinion on the format."""
+    """A browser that shows a README: no key, and no Accept header."""
     async with client_of(f"{server.url}/api/badge/experiment/", {"Accept": "*/*"}) as client:
         yield client
 

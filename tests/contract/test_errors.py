@@ -1,4 +1,4 @@
-"""The error shape, whoever finds the error."""
+"""The error shape, whichever part of the service finds the error."""
 
 import httpx
 import pytest

@@ -1,4 +1,4 @@
-"""Errors that the framework finds are told in the contract's shape as well; under /api nothing is ever HTML."""
+"""Errors that the framework finds have the contract's shape as well; under /api nothing is ever HTML."""
 
 import socket
 from urllib.parse import urlsplit

@@ -27,7 +27,7 @@ from webapp.app import create_app
 
 SYNC_SECRET = "sync-secret-of-the-tests"
 SETTINGS = settings_for("postgresql://nowhere")
-# Beside the values at the ends of what each parameter may be, which are always tried.
+# In addition to the smallest and largest values of each parameter, which are always tried.
 EXAMPLES = settings().max_examples // 5
 # Each takes two more requests, and whether a key is asked for does not hang on what else is sent.
 KEYS_TRIED_OF_EACH = 10

@@ -48,7 +48,7 @@ def test_half_a_request_is_dropped(server: Server, sent: bytes) -> None:
 
 
 class Waiting:
-    """An application that answers when it is told to."""
+    """An application that answers when a test says so."""
 
     def __init__(self) -> None:
         self.may_answer = asyncio.Event()

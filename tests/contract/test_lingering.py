@@ -32,7 +32,7 @@ REFUSALS: dict[str, tuple[str, Mapping[str, str], int]] = {
     "no key": (INGEST, JSON, 401),
     "a wrong key": (INGEST, WRONG, 401),
     "too large": (INGEST, RIGHT, 413),
-    "too large beside a query": (f"{INGEST}?onError=skip", RIGHT, 413),
+    "too large with a query": (f"{INGEST}?onError=skip", RIGHT, 413),
     "too large and packed": (INGEST, RIGHT | {"Content-Encoding": "gzip"}, 413),
     "no JSON": (INGEST, RIGHT | {"Content-Type": "text/plain"}, 415),
     "no document": ("/api/internal/pg-sync", JSON, 503),

@@ -37,7 +37,7 @@ HTTP_SECONDS = 60
 
 @pytest.fixture
 async def key(own: Database) -> str:
-    """A key of the project shop, beside which there is the project bot; both have runs of today."""
+    """A key of the project shop; another project, bot, has runs of today too."""
     now = system_clock()
     async with own.connection() as connection:
         await sync(connection, now)

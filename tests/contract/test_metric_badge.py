@@ -1,4 +1,4 @@
-"""GET /api/badge/project/{id}.svg: what it tells, to whom, and how it is kept."""
+"""GET /api/badge/project/{id}.svg: what it shows, to whom, and how it is cached."""
 
 from collections.abc import AsyncIterator
 from functools import partial
@@ -17,7 +17,7 @@ from tests.trials import title
 
 @pytest.fixture
 async def readme(server: Server) -> AsyncIterator[httpx.AsyncClient]:
-    """Whoever looks at a README: no key, and no opinion on the format."""
+    """A browser that shows a README: no key, and no Accept header."""
     async with client_of(f"{server.url}/api/badge/project/", {"Accept": "*/*"}) as client:
         yield client
 

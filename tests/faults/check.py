@@ -1,4 +1,4 @@
-"""After the storm: the stored runs beside the clients' ledger, the sums beside a recount, reporting beside live."""
+"""After the storm: compare the stored runs with the clients' ledger, the sums with a recount, reporting with live."""
 
 import subprocess
 from collections.abc import AsyncIterator, Mapping
@@ -75,7 +75,7 @@ async def _sums(database: Database) -> dict[str, tuple[int, ...]]:
 
 
 def _differing_sums(stored: Mapping[str, tuple[int, ...]], ledger: Ledger) -> list[str]:
-    """Sums beside what the clients were told; a run that was dropped is still in them."""
+    """Compare sums with what was acknowledged to the clients; a run that was dropped is still in them."""
     expected = ledger.sums()
     told = {project_id: tuple(sums.values()) for project_id, sums in expected.items()}
     return [

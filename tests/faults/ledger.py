@@ -1,4 +1,4 @@
-"""What the clients were told, and how that compares with what is stored."""
+"""The answers that the clients got, and how they compare with what is stored."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""A TCP proxy between clients and service that spoils a connection when it is told to."""
+"""A TCP proxy between clients and service that spoils a connection when a test asks for it."""
 
 import asyncio
 import contextlib

@@ -31,7 +31,7 @@ class Service:
     """`runtally serve --workers 2` over a data folder; started again whenever it ends."""
 
     def __init__(self, data_dir: Path, *, has_relay: bool = False, has_cell: bool = False) -> None:
-        """With a relay of its own, beside the service, or with one in each worker; maybe with a second cell.
+        """With a relay in a process of its own, or with one in each worker; maybe with a second cell.
 
         With that nothing is queued for the reporting table.
         """

@@ -2,7 +2,7 @@
 
     python -m tests.fuzz ingest 300
 
-What reached something new is kept in `corpus/`; what failed is written beside it, as `crash-...`, and the exit code is 1.
+What reached something new is kept in `corpus/`; what failed is written next to it, as `crash-...`, and the exit code is 1.
 """
 
 import sys
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import atheris
 
-# Times are told by a regular expression: what almost matches it is near to what does.
+# Times are recognised by a regular expression: what almost matches it is near to what does.
 atheris.enabled_hooks.add("RegEx")
 with atheris.instrument_imports(include=["runtally"]):
     from tests.fuzz.targets import LIMIT, TARGETS

@@ -38,7 +38,7 @@ def until(happens: Callable[[], T | None], *, seconds: float = 80) -> T:
 
 
 def environment(data_dir: Path, **more: str) -> dict[str, str]:
-    """Out of reach of every Postgres but the wheel's, and of the settings of whoever runs the tests."""
+    """Out of reach of every Postgres but the wheel's, and of the settings of the person who runs the tests."""
     return {"PATH": "/usr/bin:/bin", "DATA_DIR": str(data_dir), **more}
 
 

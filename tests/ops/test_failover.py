@@ -95,7 +95,7 @@ class Client:
 async def until_each_has(clients: list[Client], more: int) -> None:
     wanted = [len(client.acknowledged) + more for client in clients]
     async with asyncio.timeout(SECONDS):
-        # Nobody tells when clients are answered but they.
+        # Only the clients know when they are answered.
         while any(len(client.acknowledged) < least for client, least in zip(clients, wanted, strict=True)):  # noqa: ASYNC110
             await asyncio.sleep(PAUSE_SECONDS)
 

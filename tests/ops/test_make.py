@@ -10,7 +10,7 @@ def cache_folder(**environment: str) -> str:
     """Where `make setup` has uv keep what it downloads; empty: where uv itself would."""
     rule = "shown: ; @echo $(UV_CACHE_DIR)"
     done = subprocess.run(  # noqa: S603  # Our own Makefile.
-        ["make", "--silent", "--eval", rule, "shown"],  # noqa: S607  # The make of whoever runs the tests.
+        ["make", "--silent", "--eval", rule, "shown"],  # noqa: S607  # The make of the person who runs the tests.
         cwd=ROOT,
         env={"PATH": "/usr/bin:/bin", **environment},
         capture_output=True,

@@ -140,7 +140,7 @@ async def test_bodies_without_an_announced_end_take_no_more_than_there_is_room_f
         grown = busy.resident_bytes() - before
         last = await status_of(busy, head, piece)
 
-    # What there was no room for is told to come again.
+    # Requests that there was no room for are asked to come again.
     assert set(statuses) <= {b"413", b"503"}
     assert last == b"413"
     assert grown < 180 * MIB

@@ -14,7 +14,7 @@ from tests.replicas import Replica, running_replica
 from tests.serving import INGEST_KEY, PATIENCE_SECONDS, TEMPLATE, Postgres, free_port, settings_for
 from webapp.app import create_app
 
-# Of a long statement Postgres tells the beginning alone.
+# Postgres shows only the beginning of a long statement.
 # Snapshots end so; looking how far behind a replica is takes a single statement.
 READ_BY_OTHERS = "SELECT count(*) FROM pg_stat_activity WHERE query = 'COMMIT' AND pid <> pg_backend_pid()"
 IS_REPLICA = "SELECT pg_is_in_recovery()"

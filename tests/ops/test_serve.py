@@ -55,7 +55,7 @@ def serving(
     port = port or free_port()
     url = f"http://127.0.0.1:{port}"
     command = [RUNTALLY, "serve", "--provision", "--port", str(port), *flags]
-    # Quiet unless something is wrong: requests are told at INFO.
+    # Quiet unless something is wrong: requests are logged at INFO.
     settings = {"SERVICE_DEV_MODE": "1", "LOG_LEVEL": "WARNING", **more}
     with started(command, data_dir, user=None, cwd=cwd, **settings) as process:
         try:
@@ -280,7 +280,7 @@ def test_without_tables_that_it_may_make_it_serves_503_until_somebody_migrates(
 
 
 def tells_waits(pid: int) -> bool:
-    """Whether the system tells what a process waits for: of each one that runs it says 0, and some say it of all."""
+    """Whether the system shows what a process waits for: it shows 0 for each one that runs, and some systems for all."""
     with suppress(AssertionError, FileNotFoundError):
         return until(lambda: Path(f"/proc/{pid}/wchan").read_text() != "0", seconds=10)
     return False

@@ -1,4 +1,4 @@
-"""Addresses that are put together here, beside those that Quart makes."""
+"""Addresses that are put together here equal those that Quart makes."""
 
 from uuid import UUID
 

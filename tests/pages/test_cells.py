@@ -1,4 +1,4 @@
-"""The application with two cells beside each other: main, in the database of control, and eu."""
+"""The application with two cells: main, in the database of control, and eu."""
 
 import csv
 import io

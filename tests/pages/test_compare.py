@@ -1,4 +1,4 @@
-"""Any two sets of a project's runs beside each other."""
+"""Any two sets of a project's runs compared."""
 
 import re
 

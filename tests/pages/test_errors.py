@@ -80,7 +80,7 @@ async def test_every_error_of_a_url_is_shown(reader: Browser) -> None:
     assert "details" not in text
 
 
-async def test_a_form_of_another_site_is_refused_whoever_is_signed_in(reader: Browser) -> None:
+async def test_a_form_of_another_site_is_refused_for_every_user(reader: Browser) -> None:
     response = await reader.post("/admin/users/invite", headers={"Sec-Fetch-Site": "cross-site"})
 
     text = text_of(await response.get_data(as_text=True))

@@ -37,7 +37,7 @@ OF_ADMIN = [name for name, (_, rule) in ROUTES.items() if _rule_name(rule) == "a
 CHANGES = [
     name
     for name, (method, rule) in ROUTES.items()
-    # Whoever may read a project may save views of it.
+    # Everyone who may read a project may save views of it.
     if method != "GET" and "project_id" in rule.arguments and rule.endpoint.partition(".")[0] != "saved_views"
 ]
 
@@ -216,7 +216,7 @@ async def test_the_api_asks_each_route_for_its_own_credentials(
 ) -> None:
     headers = {} if scope is None else await _bearer(database, project_id, scope)
     client = closed_app.test_client()
-    # One that may write is told what is wrong with a request that has nothing in it.
+    # A key that may write gets an error about the empty request.
     writing = {401} if scope is None else {200, 415} if scope in {Scope.RUNS_WRITE, Scope.ADMIN} else {403}
     answers = {
         "public": {200, 404},

@@ -164,7 +164,7 @@ async def stopped_reader(app: Quart) -> AsyncIterator[Callable[[str], Line]]:
 
 async def until(is_so: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE_SECONDS):
-        while not is_so():  # noqa: ASYNC110  # Nothing of the service tells when.
+        while not is_so():  # noqa: ASYNC110  # Nothing in the service says when.
             await asyncio.sleep(0.01)
 
 

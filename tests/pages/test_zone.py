@@ -1,4 +1,4 @@
-"""Times in the zone of whoever reads them."""
+"""Times in the reader's own zone."""
 
 import re
 from datetime import timedelta
@@ -63,7 +63,7 @@ async def test_times_of_a_form_are_in_the_zone_that_it_names(reader: Browser, po
 
     assert "inside" in listed
     assert "after" not in listed
-    # The address that is kept says the same to whoever gets it.
+    # The address that is kept means the same to every reader.
     assert f"since={since:%Y-%m-%dT%H}" in response.headers["HX-Push-Url"].replace("%3A", ":")
     assert f"{since:%H:%M}" in text_of(report)
 

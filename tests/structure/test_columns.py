@@ -1,4 +1,4 @@
-"""The columns of a run are declared once; the struct beside them names them again, and must agree."""
+"""The columns of a run are declared once; the struct next to them names them again, and must agree."""
 
 import typing
 

@@ -1,4 +1,4 @@
-"""What is vendored is what the README beside it says, each with its licence."""
+"""What is vendored is what the README of its folder says, each with its licence."""
 
 import hashlib
 import json

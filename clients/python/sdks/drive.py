@@ -1,6 +1,6 @@
 """Calls each SDK that is installed, in every way that it has, with the client instrumenting it; run by `test_sdks.py`.
 
-Each case is an experiment of its own, so that its runs can be told apart. It runs in the environments of old SDKs too, and so
+Each case is an experiment of its own, so that its runs can be distinguished. It runs in the environments of old SDKs too, and so
 is written for Python 3.9. It prints the names of the cases that there were.
 """
 
@@ -274,7 +274,7 @@ def drive_litellm():
     from litellm.caching.caching import Cache
 
     litellm.cache = Cache(type="local")
-    # LiteLLM calls back for a cache hit from a thread without the caller's context: its user tells it apart.
+    # LiteLLM calls back for a cache hit from a thread without the caller's context: its user identifies it.
     for name in ("litellm before the cache", "litellm cache hit"):
         with waited(name):
             litellm.completion(**call(caching=True, user="litellm cache hit"))

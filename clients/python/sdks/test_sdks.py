@@ -121,7 +121,7 @@ def provider() -> Iterator[Provider]:
 
 @pytest.fixture
 def variables(provider: Provider, server: Server, project_id: str) -> dict[str, str]:
-    """What the driving process is told by its environment."""
+    """The environment of the driving process."""
     return {
         **os.environ,
         "CANARY": CANARY,

@@ -35,7 +35,7 @@ export class Call {
     else this.update({ metadata: { responseModel: model } });
   }
 
-  /** Read what an answer, or a part of a stream, tells of its cost: its model, its usage, why it ended. Never its text. */
+  /** Read what an answer, or a part of a stream, says about its cost: its model, its usage, why it ended. Never its text. */
   see(answer: any): void {
     const whole = answer?.response ?? answer?.message ?? answer;
     this.answeredBy(whole?.model);

@@ -3,7 +3,7 @@ import type { Run } from "./run.js";
 // Where each vendor has a count in the usage of its answer. The first that is there counts.
 const INPUT = ["prompt_tokens", "input_tokens", "inputTokens", "promptTokens", "tokens"];
 const OUTPUT = ["completion_tokens", "output_tokens", "outputTokens", "completionTokens"];
-const CACHED_BESIDE = ["cache_read_input_tokens"]; // Anthropic counts what was cached beside the input, the others within it.
+const CACHED_BESIDE = ["cache_read_input_tokens"]; // Anthropic counts cached tokens in addition to the input, the others as part of it.
 const CACHED = [
   "prompt_tokens_details.cached_tokens",
   "input_tokens_details.cached_tokens",

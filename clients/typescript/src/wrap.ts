@@ -55,7 +55,7 @@ function providerOf(baseURL: unknown, sdk: string): string {
   return PROVIDERS[domain] ?? (HOSTS.test(domain) ? domain : sdk);
 }
 
-/** Give the SDK's promise back, which reads its answer only when somebody wants it, and then tells the call of it. */
+/** Give the SDK's promise back, which reads its answer only when the program asks for it, and pass that answer to the call. */
 function observe(promise: any, call: Call): any {
   const response: Promise<unknown> = promise.asResponse();
   response.catch((error) => call.end(error)); // It is known though nobody may wait for the answer.

@@ -94,7 +94,7 @@ test("the client waits as long as it is asked to", async (t) => {
   assert.equal(received.length, 1);
 });
 
-test("a refused key is told once and stops sending", async (t) => {
+test("a refused key is reported once and stops sending", async (t) => {
   const { client, received, messages } = await start(t, () => ({ status: 401, body: { error: { message: "No such key." } } }));
   for (let number = 0; number < 3; number += 1) {
     client.record(RUN);
@@ -137,7 +137,7 @@ test("names are cut to what the server takes", async (t) => {
   assert.deepEqual([run.model.length, run.tags[0].length, run.finishReason.length], [256, 64, 64]);
 });
 
-test("runs before init are told once", async (t) => {
+test("runs before init are reported once", async (t) => {
   const client = await load();
   const warn = t.mock.method(console, "warn", () => {});
   client.record(RUN);
@@ -145,7 +145,7 @@ test("runs before init are told once", async (t) => {
   assert.equal(warn.mock.callCount(), 1);
 });
 
-test("an address that is none is told and throws nothing", async (t) => {
+test("an invalid address is reported and throws nothing", async (t) => {
   const error = t.mock.method(console, "error", () => {});
   for (const url of ["runtally.example.com", "ftp://there", "http://", "http://there:port"]) (await load()).init({ url });
   assert.equal(error.mock.callCount(), 4);

@@ -20,7 +20,7 @@ export async function storedOf(work: () => unknown): Promise<any[]> {
   const response = await fetch(`${RUNTALLY_URL}/runs/export.jsonl?${query}`);
   const text = await response.text();
   if (!response.ok) throw new Error(`${response.status}: ${text}`);
-  if (text.includes(CANARY)) throw new Error("what the model was told or said is stored");
+  if (text.includes(CANARY)) throw new Error("a prompt or a completion is stored");
   const runs = text.split("\n").filter(Boolean).map((line) => asSent(JSON.parse(line)));
   return runs.sort((one: any, other: any) => one.occurredAt.localeCompare(other.occurredAt));
 }

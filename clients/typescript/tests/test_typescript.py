@@ -42,7 +42,7 @@ def provider() -> Iterator[Provider]:
 
 @pytest.fixture
 def variables(provider: Provider, dev_server: Server, project_id: str) -> dict[str, str]:
-    """What the tests are told by their environment. In dev mode they may read what was stored."""
+    """The environment of the tests. In dev mode they may read what was stored."""
     return {
         **os.environ,
         "CANARY": CANARY,

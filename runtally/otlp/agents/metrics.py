@@ -67,7 +67,7 @@ _Group = tuple[bytes, tuple[tuple[str, Scalar], ...]]
 def read_sums(agent: Agent, metric: Metric, place: Place) -> Iterator[Sum]:
     """Yield the sums of a metric, in the order of time.
 
-    The start of its first point tells one process from another with the same resource.
+    The start of its first point distinguishes processes with the same resource.
     """
     starts: dict[_Group, int] = {}
     tokens: dict[tuple[_Group, int], dict[str, int]] = {}

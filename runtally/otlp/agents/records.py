@@ -167,7 +167,7 @@ def _cline(record: LogRecord, place: Place) -> Call:
     return _call(CLINE, place, sent, key, record.time or record.observed_time, _duration(sent), error=error)
 
 
-def _call(  # noqa: PLR0913, PLR0917  # What the agents have in common is told apart by what they say of it.
+def _call(  # noqa: PLR0913, PLR0917  # Each argument is a field that the agents name differently.
     agent: Agent,
     place: Place,
     sent: Attributes,

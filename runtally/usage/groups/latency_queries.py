@@ -53,7 +53,7 @@ async def select_run_latencies(
         )
         runs = f"""(SELECT number, {columns}, latency
             FROM {runs}
-                 LEFT JOIN unnest({arrays}) AS named ({", ".join(names)}) ON {same}) AS told"""
+                 LEFT JOIN unnest({arrays}) AS named ({", ".join(names)}) ON {same}) AS grouped"""
     rows = await connection.fetch(
         f"""SELECT number, ARRAY[{", ".join(names)}]::text[], array_agg(latency)
     FROM {runs}

@@ -21,7 +21,7 @@ from runtally.usage.totals import group_sum
 from runtally.usage.window import CustomRange, TimeSpan, Window, ceil, floor
 
 MAX_GROUPS = 50
-"""Groups that a chart's summary tells apart; all others are one."""
+"""The groups that a chart's summary names; all others are one."""
 # What the sums of each bucket say of how runs ended.
 _OF_STATUSES = {"cost_usd", "runs", "failed"}
 # What a line of latencies shows, and in which order.

@@ -19,7 +19,7 @@ async def rebuild_sums(
     """Correct the rollups, and yield each project with its number of changed rows.
 
     Online and repeatable: it adds what is missing and takes away what is too much, while ingest goes on, and every number
-    is right at every moment that it was right before. Tells of progress as `verify_sums` does. Raises `StoreUnavailable`.
+    is right at every moment that it was right before. Reports progress as `verify_sums` does. Raises `StoreUnavailable`.
     """
     async with database.patient() as patient:
         spans = await chunks.run_spans(patient)

@@ -1,4 +1,4 @@
-"""What a process remembers of the runs in large windows, beside reading all of them."""
+"""What a process remembers of the runs in large windows equals reading all of them."""
 
 import random
 from datetime import UTC, datetime, timedelta

@@ -108,7 +108,7 @@ async def test_a_request_of_more_runs_than_may_wait_is_taken_when_nothing_waits(
 
 
 async def test_projects_take_turns(database: Database, project_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever has sent much does not keep the others waiting."""
+    """A project that has sent much does not keep the others waiting."""
     monkeypatch.setattr(module, "FLUSHED_AT_ONCE", 2)
     done: list[str] = []
 

@@ -1,4 +1,4 @@
-"""The shared stores grant exactly what the rule allows, whoever asks at the same time."""
+"""The shared stores grant exactly what the rule allows, however many ask at the same time."""
 
 import asyncio
 import subprocess

@@ -18,7 +18,7 @@ NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 
 
 class Clock:
-    """A clock that goes on when it is told to."""
+    """A clock that a test sets forward."""
 
     now = NOW
 

@@ -1,4 +1,4 @@
-"""What docs/reporting.md tells people to type works as it says."""
+"""The commands in docs/reporting.md work as it says."""
 
 import re
 import uuid

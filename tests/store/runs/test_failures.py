@@ -1,4 +1,4 @@
-"""Failed runs are counted as a plain recount counts them, and those that a later success made up for are told apart."""
+"""Failed runs are counted as a plain recount counts them, and those that a later success made up for are counted apart."""
 
 from collections import Counter, defaultdict
 from datetime import timedelta
@@ -23,7 +23,7 @@ async def runs(database: Database, project_id: str) -> list[StoredRun]:
     rng = Random(5)  # noqa: S311  # Made-up runs are no secret.
     made = [
         StoredRun(
-            project_id=rng.choice([project_id, project_id, f"{project_id}-beside"]),
+            project_id=rng.choice([project_id, project_id, f"{project_id}-other"]),
             id=f"run-{number:04}",
             occurred_at=NOW - timedelta(minutes=rng.randint(1, 9 * 24 * 60)),
             provider="acme",

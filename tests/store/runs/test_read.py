@@ -55,10 +55,10 @@ def _sent(now: datetime) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 async def project(server: Server, now: datetime) -> str:
-    """A project with these runs, and one beside it with the same, so that no filter may mix them up. No test writes."""
+    """A project with these runs, and another one with the same, so that no filter may mix them up. No test writes."""
     project_id = f"project-{uuid.uuid4().hex[:12]}"
     async with client_of(server.url, {"Authorization": f"Bearer {server.ingest_key}"}) as client:
-        for id_ in (project_id, f"{project_id}-beside"):
+        for id_ in (project_id, f"{project_id}-other"):
             response = await client.post("/api/ingest", json={"projectId": id_, "runs": _sent(now)})
             assert response.status_code == 200, response.text
     return project_id
@@ -193,7 +193,7 @@ async def test_all_projects_together_are_paged_like_one(
     run_filter = RunFilter.parse(narrower).replace(range=Period.ALL)
     alone = [
         run
-        for id_ in (project, f"{project}-beside")
+        for id_ in (project, f"{project}-other")
         for page in await _pages(reading, run_filter.replace(project_id=id_), Direction.OLDER, now)
         for run in page.runs
     ]

@@ -19,13 +19,13 @@ from runtally.usage.window import TimeSpan
 from tests.serving import Postgres
 from tests.store.usage.made import NOW, insert
 
-PROJECT, BESIDE = "run-groups", "run-groups-beside"
+PROJECT, OTHER_PROJECT = "run-groups", "run-groups-other"
 SPAN = TimeSpan(NOW - timedelta(days=10), NOW)
 
 
 def _made_up(number: int, rng: Random) -> StoredRun:
     return StoredRun(
-        project_id=rng.choice([PROJECT, PROJECT, BESIDE]),
+        project_id=rng.choice([PROJECT, PROJECT, OTHER_PROJECT]),
         id=f"run-{number:04}",
         occurred_at=NOW - timedelta(minutes=rng.randint(1, 14 * 24 * 60)),
         provider="acme",

@@ -17,7 +17,7 @@ RUNS = PAGE_STEPS * 2 + 7
 
 @pytest.fixture
 async def runs(database: Database, project_id: str) -> list[StoredRun]:
-    """A session with runs in pairs of the same moment, some without a price; others beside it."""
+    """A session with runs in pairs of the same moment, some without a price; and another session."""
     found = []
     for number in range(RUNS):
         run = made(project_id, f"run-{number:03}", timedelta(minutes=RUNS - number // 2))
@@ -26,11 +26,11 @@ async def runs(database: Database, project_id: str) -> list[StoredRun]:
         run.input_tokens, run.cached_input_tokens, run.output_tokens = 100, number % 3, 7
         run.status = Status.ERROR if number % 20 == 0 else Status.SUCCESS
         found.append(run)
-    beside = made(project_id, "beside")
-    beside.session_id = "other chat"
-    elsewhere = made(f"{project_id}-beside", "elsewhere")
+    other = made(project_id, "other")
+    other.session_id = "other chat"
+    elsewhere = made(f"{project_id}-other", "elsewhere")
     elsewhere.session_id = "chat"
-    await insert(database, [*found, beside])
+    await insert(database, [*found, other])
     await insert(database, [elsewhere])
     return found
 

@@ -1,4 +1,4 @@
-"""The report of coding agents comes to what its runs add up to, in each way that it tells them apart."""
+"""The report of coding agents equals what its runs add up to, by each dimension that it groups them by."""
 
 from collections import defaultdict
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a process remembers of the runs that end the time before, beside counting them in Postgres."""
+"""What a process remembers of the runs that end the time before equals counting them in Postgres."""
 
 import uuid
 from collections.abc import Sequence

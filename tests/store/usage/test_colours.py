@@ -17,7 +17,7 @@ def dimension() -> str:
     return f"dimension-{uuid.uuid4().hex}"
 
 
-async def test_a_colour_stays_whatever_else_is_shown_and_whoever_asks(database: Database, dimension: str) -> None:
+async def test_a_colour_stays_whatever_else_is_shown_and_for_every_reader(database: Database, dimension: str) -> None:
     first, second = (Colours(database, system_clock) for _ in range(2))
 
     given = await first.of(dimension, ["large", "small"])

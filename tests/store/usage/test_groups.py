@@ -205,7 +205,7 @@ async def ask(database: Database, question: GroupQuestion) -> GroupAnswer:
 
 
 async def check_limited(database: Database, question: GroupQuestion, answer: GroupAnswer) -> None:
-    """Two groups are told apart, and all others add up to one, in each bucket as over all of the time."""
+    """Two groups are named, and all others add up to one, in each bucket as over all of the time."""
     limited = replace(question, limit=2)
     found = await ask(database, limited)
     # The database chooses the groups, and no more than are asked for: so its order has to be right.

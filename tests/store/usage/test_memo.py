@@ -1,4 +1,4 @@
-"""What a process remembers of some of a project's runs, beside reading all of them."""
+"""What a process remembers of some of a project's runs equals reading all of them."""
 
 import random
 from datetime import UTC, datetime, timedelta

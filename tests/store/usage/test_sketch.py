@@ -1,4 +1,4 @@
-"""Percentiles from what the database makes of latencies, beside the exact ones."""
+"""Percentiles from what the database makes of latencies, compared with the exact ones."""
 
 from hypothesis import given
 from hypothesis import strategies as st

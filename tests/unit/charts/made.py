@@ -48,7 +48,7 @@ def make_summary(
 def cost(
     summary: Summary, previous: Summary | None, by: Dimension, slots: Mapping[str, str], marks: Sequence[Mark] = ()
 ) -> Chart:
-    """Return the chart of cost, told apart by a dimension in these colours."""
+    """Return the chart of cost, grouped by a dimension in these colours."""
     if by == STATUS:
         slots = {status.value: slot for status, slot in STATUS_SLOTS.items()}
         return series.chart(Metric.COST, summary.grouped_by_status(), previous, Groups(by, slots), marks)

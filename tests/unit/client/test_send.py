@@ -13,7 +13,7 @@ from runtally.errors import Detail
 
 
 class Desk:
-    """Takes batches, remembers how many were in its hands at once, and refuses the one it is told to."""
+    """Takes batches, remembers how many were in its hands at once, and refuses the one that a test names."""
 
     def __init__(self, refuse: int | None = None) -> None:
         self.taken: list[str] = []

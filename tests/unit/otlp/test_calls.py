@@ -30,7 +30,7 @@ TOKENS: dict[str, tuple[dict[str, int], dict[str, int]]] = {
         {"input": 1500, "output": 350, "cached": 1000, "written": 50, "total": 2900}, {"input": 2550, "output": 350},
     ),
     "no input but a cached one": ({"cached": 5, "output": 1}, {"input": 5, "output": 1}),
-    "reasoning beside the output, known by the total": (
+    "reasoning in addition to the output, known by the total": (
         {"input": 1200, "output": 150, "reasoning": 200, "total": 1550}, {"input": 1200, "output": 350},
     ),
     "reasoning in the output": (

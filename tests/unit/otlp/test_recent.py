@@ -10,7 +10,7 @@ from tests.unit.otlp.factories import key_of, make_call
 
 
 class Seconds:
-    """A clock that goes on when it is told to."""
+    """A clock that a test sets forward."""
 
     now = 0.0
 

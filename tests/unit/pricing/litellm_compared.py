@@ -1,4 +1,4 @@
-"""The registry's costs beside those of litellm's price map, each difference with its reason.
+"""The registry's costs compared with those of litellm's price map, each difference with its reason.
 
 `python -m tests.unit.pricing.litellm_compared` lists them all.
 """

@@ -1,4 +1,4 @@
-"""The engine beside genai-prices' own arithmetic: every model of its catalogue, with several mixes of tokens.
+"""The engine compared with genai-prices' own arithmetic: every model of its catalogue, with several mixes of tokens.
 
 Both start from the same prices, so this is about periods, tiers, what is part of what, and decimals; not about the prices.
 """

@@ -1,4 +1,4 @@
-"""The engine beside litellm's price map: its arithmetic at their prices, and the registry's prices beside theirs."""
+"""The engine compared with litellm's price map: its arithmetic at their prices, and the registry's prices with theirs."""
 
 import pytest
 

@@ -57,7 +57,7 @@ def test_the_rest_must_be_written_as_it_is(pattern: str, path: bytes) -> None:
     [
         ("POST", b"/api/ingest", 200),
         ("POST", b"/api/%69ngest", 404),
-        # Whoever uses a wrong method is told so, but at no other spelling.
+        # A wrong method gets an error that says so, but at no other spelling.
         ("GET", b"/api/ingest", 405),
         ("GET", b"/api/%69ngest", 404),
         ("GET", b"/none-such", 404),

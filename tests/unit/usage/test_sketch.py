@@ -55,10 +55,10 @@ def test_of_what_is_in_bins_the_nearest_goes() -> None:
     binned = ([2000, 2040, 2081], [3, 1, 2])
 
     assert without(binned, ([2049], [1])) == ([2000, 2081], [3, 2])
-    # The bin of the second is empty by then, so one beside it gives way.
+    # The bin of the second is empty by then, so a neighbour gives way.
     assert without(binned, ([2040, 2043], [1, 1])) == ([2000, 2081], [3, 1])
     assert without(binned, binned) == ([], [])
-    # More than the bin holds go from those beside it.
+    # More than the bin holds are taken from its neighbours.
     assert without(binned, ([2040], [4])) == ([2081], [2])
     assert without(binned, merged([])) == binned
 

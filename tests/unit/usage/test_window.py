@@ -77,7 +77,7 @@ def test_a_time_of_ones_own_is_whole_buckets_that_can_be_told_apart(since: datet
     window = Window.of(reach, reach.until, reach.chart_interval)
     assert window.start == reach.since
     assert window.until == reach.until <= window.end < reach.until + window.interval
-    # A year is told by week.
+    # A year is shown by week.
     assert 1 <= len(window.buckets) <= 54
     fine = window.in_buckets_of(reach.interval)
     assert len(fine.buckets) <= 378
@@ -273,7 +273,7 @@ def test_each_range_has_its_length_its_buckets_and_its_bars(
     [
         (timedelta(days=31), timedelta(days=1), timedelta(hours=6)),
         (timedelta(days=32), timedelta(days=7), timedelta(days=1)),
-        # A year is told by week.
+        # A year is shown by week.
         (timedelta(days=371), timedelta(days=7), timedelta(days=1)),
         (timedelta(days=372), timedelta(days=28), timedelta(days=7)),
         (timedelta(days=900), timedelta(days=28), timedelta(days=7)),

@@ -80,7 +80,7 @@ def bar_lists(  # noqa: PLR0913, PLR0917  # What the lists are of.
         whole = report.bars.total.cost_usd
         experiments = _bars(report.experiments, view, ANY_EXPERIMENT, whole_usd=whole)
         lists.append(BarList("experiments", "Experiments", "Cost", experiments))
-    # Of runs that ended in one way, nothing is to be told apart.
+    # Of runs that ended in one way, there is nothing to distinguish.
     if view.project_id is not None and report.bars.total.failed and view.filter.status is None:
         url = address_of("errors.show", view.replace(filter=ALL_RUNS).filter_query, project_id=view.project_id)
         failures = _failures(report.bars.total, view, kinds)

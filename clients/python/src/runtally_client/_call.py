@@ -137,7 +137,7 @@ class Call:
         self.fill(timestamp=datetime.now(timezone.utc).isoformat())
         self._began = time.perf_counter()
         self._before: Call | None = None
-        # Of a stream the last and the first: Anthropic tells of the input at its start, and of the output at its end.
+        # Of a stream the last and the first: Anthropic reports the input at its start, and the output at its end.
         self._usages: list[object] = []
         self._failure: str | None = None
 

@@ -10,11 +10,11 @@ from typing import Any
 
 
 def tokens_of(*usages: object) -> dict[str, Any]:
-    """Return the fields of a run that a usage tells. Of several, each count is that of the first one that tells it."""
+    """Return the fields of a run that a usage object has. Of several objects, each count is that of the first one that has it."""
     of_input = _values(usages, "prompt_tokens_details", "input_tokens_details", "input_token_details")
     of_output = _values(usages, "completion_tokens_details", "output_tokens_details", "output_token_details")
     cached = _count(of_input, "cached_tokens", "cache_read", "cache_read_tokens")
-    # Anthropic and Bedrock count beside their input what was cached; OpenAI and LangChain, which detail it, within it.
+    # Anthropic and Bedrock count cached tokens in addition to their input; OpenAI and LangChain include them in it.
     cached_beside = _count(usages, "cache_read_input_tokens")
     written_beside = _count(usages, "cache_creation_input_tokens", "cache_write_input_tokens")
     took, with_cached = _count(usages, "input_tokens"), _count(usages, "prompt_tokens", "prompt_token_count")

@@ -119,7 +119,7 @@ async def test_a_model_without_a_price_is_priced_by_the_model_that_answered(
         ("c", None),
     ]
     assert [run.answered_by for run in computed] == ["large", None, "small"]
-    # Whoever prices it again comes to the same.
+    # Pricing it again comes to the same.
     assert recosts_of(computed, BOOK, project_id) == []
 
 
