@@ -16,6 +16,7 @@ from api.request import Request
 from runtally.errors import InvalidKey, RateLimited, RuntallyError
 from runtally.limits.rate import MINUTE, Decision, Rate, per_minute
 from runtally.limits.source import source_of
+from runtally.limits.wrong_keys import WrongKeys, too_many
 from runtally.settings import Settings
 
 
@@ -108,26 +109,20 @@ class wrong_keys_limited:  # noqa: N801  # A context manager; as a generator it 
     Raises `RateLimited`, and passes on `InvalidKey` of the block after counting it.
     """
 
-    __slots__ = ("_key", "_rate", "_request")
+    __slots__ = ("_request", "_wrong_keys")
 
     def __init__(self, request: Request) -> None:
         self._request = request
-        self._rate = per_minute(request.services.settings.wrong_key_limit_per_minute)
-        self._key = f"wrong-key-{self._rate.count}-address:{source_of(request.address)}"
+        self._wrong_keys = WrongKeys(request.services.limiter, request.services.settings, request.address)
 
     async def __aenter__(self) -> None:
-        _refuse_wrong_keys(self._request, self._request.services.limiter.refusal(self._key, self._rate))
+        self._refuse(self._wrong_keys.refusal())
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None and issubclass(kind, InvalidKey):
-            _refuse_wrong_keys(self._request, await self._request.services.limiter.take(self._key, self._rate))
+            self._refuse(await self._wrong_keys.count())
 
-
-def _refuse_wrong_keys(request: Request, decision: Decision | None) -> None:
-    if decision is not None and not decision.granted:
-        request.decision = decision
-        raise RateLimited(
-            "Too many wrong keys came from this address: wait for as many seconds as the header Retry-After says, and "
-            "correct the key.",
-            retry_after_seconds=decision.retry_after_seconds,
-        ) from None
+    def _refuse(self, decision: Decision | None) -> None:
+        if decision is not None:
+            self._request.decision = decision
+            raise too_many(decision) from None

@@ -13,6 +13,7 @@ from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.errors import SettingsError
 from runtally.extras import Extra
+from runtally.limits.limiter import Limiter
 from runtally.names.live import LiveNames
 from runtally.pricing.book import LivePrices
 from runtally.settings import Settings, load_settings
@@ -55,8 +56,12 @@ def mcp(*, over_http: bool, host: str, port: int) -> None:
 
         from webapp.mcp.http import http_app  # noqa: PLC0415  # As above.
 
-        async with _served(settings, database) as server:
-            app = http_app(server, database, system_clock)
+        redis_url = settings.rate_limit_redis_url
+        async with (
+            _served(settings, database) as server,
+            Limiter.opened(database, redis_url.get_secret_value() if redis_url else None) as limiter,
+        ):
+            app = http_app(server, database, limiter, settings, system_clock)
             config = uvicorn.Config(app, host=host, port=port, log_config=None, access_log=False, server_header=False)
             click.echo(f"Serving the Model Context Protocol on http://{host}:{port}/mcp; Ctrl-C ends it.", err=True)
             await uvicorn.Server(config).serve()

@@ -10,9 +10,13 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from runtally.access.keys import verify
+from runtally.audit import Actor
 from runtally.clock import Clock
 from runtally.db.database import Database
-from runtally.errors import InvalidKey, MissingKey, RuntallyError, StoreUnavailable
+from runtally.errors import InvalidKey, MissingKey, RateLimited, RuntallyError, StoreUnavailable
+from runtally.limits.limiter import Limiter
+from runtally.limits.wrong_keys import WrongKeys, too_many
+from runtally.settings import Settings
 from webapp.mcp.server import asking
 
 BODY_BYTES = 64 * 1024
@@ -20,7 +24,7 @@ _BEARER = b"bearer "
 _MAX_KEY = 256
 
 
-def http_app(server: MCPServer[Any], database: Database, clock: Clock) -> ASGIApp:
+def http_app(server: MCPServer[Any], database: Database, limiter: Limiter, settings: Settings, clock: Clock) -> ASGIApp:
     """Return the application, at /mcp. It keeps no session, so that any process answers any request."""
     inner: Starlette = server.streamable_http_app(
         stateless_http=True,
@@ -29,15 +33,17 @@ def http_app(server: MCPServer[Any], database: Database, clock: Clock) -> ASGIAp
         # No page of a browser has a key, so another name for this machine gains nothing.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
-    return _Keyed(inner, database, clock)
+    return _Keyed(inner, database, limiter, settings, clock)
 
 
 class _Keyed:
     """Lets only requests with a key through."""
 
-    def __init__(self, app: ASGIApp, database: Database, clock: Clock) -> None:
+    def __init__(self, app: ASGIApp, database: Database, limiter: Limiter, settings: Settings, clock: Clock) -> None:
         self._app = app
         self._database = database
+        self._limiter = limiter
+        self._settings = settings
         self._clock = clock
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -45,9 +51,10 @@ class _Keyed:
             await self._app(scope, receive, send)
             return
         try:
-            key = _key_of(scope)
-            async with self._database.connection() as connection:
-                actor = await verify(connection, self._clock(), key)
+            actor = await self._holder(scope)
+        except RateLimited as error:
+            await _refuse(send, HTTPStatus.TOO_MANY_REQUESTS, error)
+            return
         except StoreUnavailable as error:
             await _refuse(send, HTTPStatus.SERVICE_UNAVAILABLE, error)
             return
@@ -59,6 +66,22 @@ class _Keyed:
             await self._app(scope, receive, send)
         finally:
             asking.reset(token)
+
+    async def _holder(self, scope: Scope) -> Actor:
+        """Return the holder of the key. Raises `MissingKey`, `InvalidKey`, `RateLimited` and `StoreUnavailable`."""
+        key = _key_of(scope)
+        client = scope["client"]
+        wrong_keys = WrongKeys(self._limiter, self._settings, client[0] if client else None)
+        refused = wrong_keys.refusal()
+        if refused is None:
+            try:
+                async with self._database.connection() as connection:
+                    return await verify(connection, self._clock(), key)
+            except InvalidKey:
+                refused = await wrong_keys.count()
+                if refused is None:
+                    raise
+        raise too_many(refused)
 
 
 def _key_of(scope: Scope) -> str:
@@ -77,6 +100,7 @@ async def _refuse(send: Send, status: int, error: RuntallyError) -> None:
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
+        *([(b"retry-after", b"%d" % error.retry_after_seconds)] if isinstance(error, RateLimited) else []),
         *([(b"www-authenticate", b'Bearer realm="runtally"')] if status == HTTPStatus.UNAUTHORIZED else []),
     ]
     await send({"type": "http.response.start", "status": status, "headers": headers})
