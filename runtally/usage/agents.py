@@ -1,7 +1,7 @@
 """The usage of coding agents: by developer, team, repository, agent and model, and by session, with retries and router calls separated.
 
 Sums by one dimension are stored. How many sessions there were, what subagents did and what was tried again
-is added up from the runs, and is missing where there are too many.
+is added up from groups of runs, and is missing where there are too many runs or groups.
 """
 
 from collections import defaultdict
@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from runtally.errors import DimensionNotTracked
-from runtally.usage.dimensions import MODEL, NO_VALUE, OTHER, SESSION, USER, Dimension, dimension_of_key
+from runtally.usage.dimensions import MODEL, NO_VALUE, SESSION, USER, Dimension, dimension_of_key
 from runtally.usage.filter import RunFilter
 from runtally.usage.groups.groups import GroupAnswer
 from runtally.usage.groups.summaries import read_summary, read_totals
@@ -32,8 +32,8 @@ MAX_ROWS: Final = 25
 LIST_PRICE: Final = "API list price"
 """In `metadata.costBasis`: the run was made on a plan, which does not charge by token."""
 _LABELS: Final = tuple(dimension_of_key(key) for key in ("agentName", "querySource", "role", "attempt", "costBasis"))
-# Sessions, each with its few subagents and kinds of calls.
-_ALL: Final = 100_000
+MAX_GROUPS: Final = 5_000
+"""Sessions, each with its few subagents and kinds of calls, that are added up here, in some 200 ms."""
 _ROUTER, _COMPACTION, _SUBAGENT = "router", "compact", "subagent"
 _OF_SUBAGENTS: Final = ("agent:", "agent_", _SUBAGENT)
 
@@ -90,7 +90,7 @@ class AgentReport:
     tables: Mapping[Dimension, Summary | None]
     """The runs grouped by each dimension; None without stored sums where there are too many runs to read."""
     details: AgentDetails | None
-    """None where there are too many runs."""
+    """None where there are too many runs, or groups of them."""
 
 
 async def read_agents(reader: UsageReader, window: Window, run_filter: RunFilter) -> AgentReport:
@@ -111,14 +111,15 @@ async def _details(reader: UsageReader, window: Window, run_filter: RunFilter) -
         Timeline.whole(span, window.now),
         run_filter,
         (SESSION, *TABLES, *_LABELS),
-        limit=_ALL,
+        limit=MAX_GROUPS,
         latencies=LatencyDetail.NONE,
     )
     try:
-        answer = await reader.groups(question)
+        if await reader.runs_in(span) > MAX_GROUPS and await reader.count_groups(question, MAX_GROUPS) > MAX_GROUPS:
+            return None
+        return _added(await reader.groups(question))
     except DimensionNotTracked:
         return None
-    return None if any(OTHER in group for group in answer.groups) else _added(answer)
 
 
 def _added(answer: GroupAnswer) -> AgentDetails:

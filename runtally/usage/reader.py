@@ -12,7 +12,13 @@ from runtally.models.rollup import GRAINS
 from runtally.usage import masking
 from runtally.usage.database_reader import DatabaseReader
 from runtally.usage.days.versions import DAY
-from runtally.usage.groups.groups import GroupAnswer, GroupSource, has_hidden_values, read_groups_of
+from runtally.usage.groups.groups import (
+    GroupAnswer,
+    GroupSource,
+    count_groups,
+    has_hidden_values,
+    read_groups_of,
+)
 from runtally.usage.memo import DayMemo, Version
 from runtally.usage.plan import GroupQuestion
 from runtally.usage.question import Question
@@ -80,6 +86,10 @@ class UsageReader:
     async def groups(self, question: GroupQuestion) -> GroupAnswer:
         """Answer a question about groups. Raises `DimensionNotTracked` where too many runs would have to be read."""
         return await read_groups_of(await self._group_sources(), question)
+
+    async def count_groups(self, question: GroupQuestion, most: int) -> int:
+        """Count the groups of a question, as `count_groups` does. Raises `DimensionNotTracked`."""
+        return await count_groups(await self._group_sources(), question, most)
 
     async def has_hidden_values(self, question: GroupQuestion) -> bool:
         """Return whether values of the question's key have no sums of their own on some day, so that the rest includes them."""

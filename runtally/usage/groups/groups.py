@@ -115,6 +115,19 @@ async def read_groups_of(sources: Sequence[GroupSource], question: GroupQuestion
     return await _answer(question, await _parts_of_each(sources, question))
 
 
+async def count_groups(sources: Sequence[GroupSource], question: GroupQuestion, most: int) -> int:
+    """Count the groups of each part of the time, so that a group of several parts counts several times.
+
+    Stops at the part where there are more than `most`. Raises `DimensionNotTracked` where too many runs would have to be read.
+    """
+    count = 0
+    for part in await _parts_of_each(sources, question):
+        count += await part.count(question, most)
+        if count > most:
+            break
+    return count
+
+
 async def has_hidden_values(sources: Sequence[GroupSource], question: GroupQuestion) -> bool:
     """Return whether values of the question's key have no sums of their own on some day, so that the rest includes them."""
     parts = await _parts_of_each(sources, question)

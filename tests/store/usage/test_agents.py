@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from runtally.db.database import Database
 from runtally.models.run import Status, StoredRun
+from runtally.usage import agents
 from runtally.usage.agents import (
     AGENT,
     LIST_PRICE,
@@ -130,7 +131,7 @@ async def test_the_report_is_what_its_runs_come_to(own: Database, sent: list[Sto
         )
 
 
-async def test_of_too_many_runs_only_what_sums_tell_is_told(own: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_of_too_many_runs_the_report_has_only_stored_sums(own: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     await clear(own)
     await insert(own, [made("one", f"run-{number}", timedelta(days=2)) for number in range(4)])
     await merge_dimensions(own, NOW, everything=True)
@@ -140,6 +141,26 @@ async def test_of_too_many_runs_only_what_sums_tell_is_told(own: Database, monke
     assert report.details is None
     assert report.total.runs == 4
     assert {one: summary is not None for one, summary in report.tables.items()} == dict.fromkeys(TABLES, True)
+
+
+@pytest.mark.parametrize(("sessions", "has_details"), [(3, True), (4, False)])
+async def test_of_too_many_groups_the_report_has_only_stored_sums(
+    own: Database, monkeypatch: pytest.MonkeyPatch, sessions: int, has_details: bool
+) -> None:
+    await clear(own)
+    for number in range(6):
+        run = made("one", f"run-{number}", timedelta(days=2))
+        run.session_id = f"session-{number % sessions}"
+        await insert(own, [run])
+    await merge_dimensions(own, NOW, everything=True)
+    monkeypatch.setattr(agents, "MAX_GROUPS", 3)
+
+    report = await read(own)
+
+    assert report.total.runs == 6
+    assert (report.details is not None) is has_details
+    if report.details:
+        assert {one.total.runs for one in report.details.sessions.values()} == {2}
 
 
 async def test_a_project_has_agents_when_any_of_its_runs_names_one(own: Database) -> None:
