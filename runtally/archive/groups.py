@@ -22,10 +22,10 @@ _DAY = timedelta(days=1)
 
 
 class ArchivedGroupReader:
-    """Answers questions about groups from the archive."""
+    """Answers questions about groups from the archive, for one request."""
 
     def __init__(self, runs: ArchivedRuns) -> None:
-        self._runs = runs
+        self._runs = runs.of_one_reader()
 
     async def missing_in(self, connection: Connection, question: GroupQuestion, span: TimeSpan) -> int:
         """Count the runs of a span's days that are neither in the database nor in the archive."""

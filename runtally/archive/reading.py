@@ -1,7 +1,8 @@
 """Read runs that left the database: which files have them, and what a statement over these answers."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import date, datetime, timedelta
 from operator import add
 
@@ -27,20 +28,53 @@ MAX_WAITING = 2
 """Pages that wait at once, so that connections are left for those that do not need the archive."""
 
 
+class _Turns:
+    """Lets one question at a time be asked."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+        self._waiting = 0
+
+    @asynccontextmanager
+    async def taken(self, *, is_page: bool) -> AsyncIterator[None]:
+        """Wait until no other question is asked; a page waits shortly, and few do. Raises `ArchiveBusy`."""
+        if is_page and self._turn.locked() and self._waiting >= MAX_WAITING:
+            raise ArchiveBusy
+        self._waiting += is_page
+        try:
+            async with asyncio.timeout(WAIT_SECONDS if is_page else DOWNLOAD_SECONDS):
+                await self._turn.acquire()
+        except TimeoutError:
+            raise ArchiveBusy from None
+        finally:
+            self._waiting -= is_page
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+
 class ArchivedRuns:
     """The runs in the files of the archive, as its manifest lists them; nothing is read where it lists none."""
 
-    def __init__(self, archive: Archive) -> None:
+    def __init__(
+        self, archive: Archive, local: LocalFiles | None = None, turns: _Turns | None = None, *, is_one: bool = False
+    ) -> None:
+        """Files and turns of others can be shared; `is_one` says that all questions are of one reader."""
         self._archive = archive
-        self._local = LocalFiles(archive)
-        self._turn = asyncio.Lock()
-        self._waiting = 0
+        self._local = local or LocalFiles(archive)
+        self._turns = turns or _Turns()
+        self._own_turn: AbstractAsyncContextManager[object] = asyncio.Lock() if is_one else nullcontext()
 
     @classmethod
     def of(cls, settings: Settings, database: Database, clock: Clock) -> "ArchivedRuns | None":
         """Return the archived runs of the settings; None without an archive."""
         archive = Archive.of(settings, database, clock)
         return cls(archive) if archive else None
+
+    def of_one_reader(self) -> "ArchivedRuns":
+        """Return the same runs for one reader, whose questions wait for each other: together they are one that waits."""
+        return ArchivedRuns(self._archive, self._local, self._turns, is_one=True)
 
     async def files_in(
         self, connection: Connection, project_id: str | None, since: datetime | None, until: datetime | None
@@ -63,28 +97,12 @@ class ArchivedRuns:
         if not files:
             return []
         Extra.ARCHIVE.require("Reading archived runs")
-        await self._wait(seconds)
-        try:
-            async with asyncio.timeout(seconds or SECONDS):
-                return await engine.ask(await self._local.paths_of(files), sql, values)
-        except TimeoutError:
-            raise ArchiveTooLarge from None
-        finally:
-            self._turn.release()
-
-    async def _wait(self, seconds: float | None) -> None:
-        """Wait until no other question is asked; a page waits shortly, and few do. Raises `ArchiveBusy`."""
-        is_page = seconds is None
-        if is_page and self._turn.locked() and self._waiting >= MAX_WAITING:
-            raise ArchiveBusy
-        self._waiting += is_page
-        try:
-            async with asyncio.timeout(WAIT_SECONDS if is_page else DOWNLOAD_SECONDS):
-                await self._turn.acquire()
-        except TimeoutError:
-            raise ArchiveBusy from None
-        finally:
-            self._waiting -= is_page
+        async with self._own_turn, self._turns.taken(is_page=seconds is None):
+            try:
+                async with asyncio.timeout(seconds or SECONDS):
+                    return await engine.ask(await self._local.paths_of(files), sql, values)
+            except TimeoutError:
+                raise ArchiveTooLarge from None
 
     async def count(self, files: Sequence[KeptFile], since: datetime, until: datetime) -> int:
         """Count the runs of a time in these files; only those are read that have others too."""

@@ -370,6 +370,17 @@ async def test_few_pages_wait_for_the_archive_and_none_for_long(
     assert (await first, await waiting[1]) == ([(1,)], [(1,)])
 
 
+async def test_the_questions_of_one_reader_wait_for_each_other(own: Database, folder: Path, runs: ArchivedRuns) -> None:
+    await archive_all(own, folder)
+    async with own.snapshot() as connection:
+        kept = await runs.files_in(connection, "one", None, None)
+    reader, another = runs.of_one_reader(), runs.of_one_reader()
+    several = [one.ask(kept, "SELECT count(*) FROM runs", []) for one in (reader, another) for _ in range(4)]
+
+    assert len(several) > 2 * (1 + reading.MAX_WAITING)
+    assert await asyncio.gather(*several) == [[(OLD_RUNS,)]] * len(several)
+
+
 @pytest.mark.usefixtures("groups")
 async def test_that_the_archive_was_busy_is_not_remembered(
     own: Database, folder: Path, monkeypatch: pytest.MonkeyPatch
