@@ -15,7 +15,7 @@ from runtally.archive.archive import Archive, refuse_to_drop
 from runtally.archive.queries import select_contents
 from runtally.clock import Clock
 from runtally.db.database import Connection
-from runtally.db.queries import select_server
+from runtally.db.queries import select_closed_tables, select_server
 from runtally.db.schema import CELL, REPORTING, are_current, is_current, newest, version_of
 from runtally.errors import ArchiveError, ArchiveUnavailable, AwaitedCell, StoreUnavailable, WrongCell
 from runtally.models.otlp import Client
@@ -149,6 +149,8 @@ async def examine_database(connection: Connection, clock: Clock, book: PriceBook
             Finding("migrations", State.FAIL, "tables are not those of this version; run `runtally migrate`"),
         ]
     findings.append(Finding("migrations", State.OK, "tables are up to date"))
+    if closed := await select_closed_tables(connection):
+        findings.append(_rights(closed))
     return [
         *findings,
         _prices(book or await load_book(connection)),
@@ -182,6 +184,12 @@ def _clock(ahead: timedelta) -> Finding:
         todo = "let both machines keep time by NTP"
         return Finding("clock", State.WARN, f"{seconds:+.1f} s between the database and this server; {todo}")
     return Finding("clock", State.OK, f"offset {round(1000 * seconds):+d} ms between the database and this server")
+
+
+def _rights(closed: Sequence[str]) -> Finding:
+    names = ", ".join(closed[:SHOWN]) + (" and more" if len(closed) > SHOWN else "")
+    todo = "make it their owner, or grant it SELECT, INSERT, UPDATE and DELETE on all tables"
+    return Finding("rights", State.FAIL, f"the user of the database may not read and change {names}; {todo}")
 
 
 def _prices(book: PriceBook) -> Finding:

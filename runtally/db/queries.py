@@ -11,6 +11,19 @@ SELECT current_setting('server_version_num')::integer / 10000 AS major,
        clock_timestamp() AS at
 """
 
+# Other tables of the schema are somebody else's.
+SELECT_CLOSED_TABLES = """
+  SELECT one.relname::text
+    FROM pg_class AS one
+         JOIN pg_class AS runs ON runs.oid = 'runs'::regclass
+   WHERE one.relnamespace = runs.relnamespace
+     AND one.relowner = runs.relowner
+     AND one.relkind IN ('r', 'p')
+     AND NOT (has_table_privilege(one.oid, 'SELECT') AND has_table_privilege(one.oid, 'INSERT')
+              AND has_table_privilege(one.oid, 'UPDATE') AND has_table_privilege(one.oid, 'DELETE'))
+ORDER BY 1
+"""
+
 # A position as a number: bytes since the beginning of the write-ahead log.
 SELECT_WRITTEN = "SELECT (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint"
 # A server that is no replica, or was promoted, has replayed nothing: its data may have stood still since.
@@ -31,6 +44,11 @@ async def select_server(connection: Connection) -> ServerInfo:
     if row is None:
         raise RuntimeError("a SELECT without FROM answered no row")
     return ServerInfo(**row)
+
+
+async def select_closed_tables(connection: Connection) -> list[str]:
+    """Return the names of our tables that the connection's user may not read and change."""
+    return [name for (name,) in await connection.fetch(SELECT_CLOSED_TABLES)]
 
 
 async def select_written_position(connection: Connection) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from runtally.errors import RuntallyError
+from runtally.errors import RuntallyError, StoreUnavailable
 
 # Work that is under way when the process ends has this long to finish.
 STOP_SECONDS = 5.0
@@ -55,7 +55,9 @@ async def repeat(job: Job, stop: asyncio.Event, *, pause: Pause = _pause) -> Non
             failures = 0
         except RuntallyError as error:
             more, failures = False, failures + 1
-            log.warning("job_failed", job=job.name, code=error.code, reason=error.message, failures=failures)
+            # What the other error says is for clients.
+            reason = error.reason if isinstance(error, StoreUnavailable) else error.message
+            log.warning("job_failed", job=job.name, code=error.code, reason=reason, failures=failures)
         except Exception:  # A bug in one job must end neither the job nor the service.
             more, failures = False, failures + 1
             log.exception("job_failed", job=job.name, failures=failures)

@@ -1,5 +1,6 @@
 """`runtally migrate` and `runtally doctor` on databases in every state."""
 
+import asyncio
 import uuid
 from collections.abc import Iterator
 from datetime import timedelta
@@ -171,6 +172,22 @@ def test_a_role_that_may_not_make_tables_is_told_so_by_migrate(
 
     assert refused.exit_code == 1
     assert refused.output.endswith(f"Error: The database of DATABASE_URL is out of reach: {reasons.NO_RIGHTS}.\n")
+
+
+async def test_a_role_that_may_only_read_is_a_failure(empty_database_url: str) -> None:
+    role = f"reader_{uuid.uuid4().hex}"
+    async with Database(empty_database_url) as database, database.connection() as connection:
+        await connection.execute(
+            f"CREATE ROLE {role} LOGIN PASSWORD '{KEY}'; GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}"
+        )
+        url = make_url(empty_database_url).set(username=role, password=KEY)
+        result = await asyncio.to_thread(runtally, "doctor", url.render_as_string(hide_password=False))
+        await connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+    assert result.exit_code == 1
+    assert states_of(result)["migrations"] == "ok"
+    assert states_of(result)["rights"] == "fail"
+    assert "grant it SELECT, INSERT, UPDATE and DELETE" in result.output
 
 
 def test_a_reporting_database_that_is_down_or_not_migrated_is_a_failure(
