@@ -241,12 +241,12 @@ async def test_a_page_is_filled_by_several_walks(
 ) -> None:
     run_filter = RunFilter(project_id=project, range=Period.ALL, metadata_key="a.b")
     whole = await read.read_page([RunSource(reading)], run_filter, now, Position())
-    monkeypatch.setattr(read, "WALK_STEPS", 4)
+    monkeypatch.setattr(read, "WALK_STEPS", 8)
 
     page = await read.read_page([RunSource(reading)], run_filter, now, Position())
 
     assert page == whole
-    assert len(page.runs) > 4
+    assert len(page.runs) > 8
 
 
 @pytest.mark.parametrize("of_project", [True, False])

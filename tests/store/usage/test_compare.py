@@ -158,7 +158,7 @@ async def test_a_model_that_costs_three_times_as_much_differs_and_its_error_rate
 async def test_more_runs_than_are_read_are_counted_all_and_their_spread_is_that_of_the_newest(
     own: Database, project_id: str, runs: list[StoredRun], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sample_queries, "MAX_SAMPLE_RUNS", 50)
+    monkeypatch.setattr(sample_queries, "SAMPLED_RUNS", 50)
 
     found = await read(own, RunFilter(project_id=project_id))
 
