@@ -22,7 +22,7 @@ QUESTIONS = {
     "runs by a key that is not tracked, by day": "/api/usage?groupBy=metadata.attempt&bucketWidth=1d",
     "by error and model": "/api/usage?groupBy=errorCode&groupBy=model",
     "page 1 of the explorer": "/runs?range=all",
-    "the costliest": "/runs?range=all&sort=-cost",
+    "the costliest": "/runs?range=all&sort=cost",
 }
 # No answer is one that was remembered.
 _ROUND_REQUESTS, _SHORT_REQUESTS = 20, 5
