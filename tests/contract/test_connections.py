@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from quart import Quart
 
-from api import limits
+from runtally.limits import wrong_keys
 from runtally.limits.source import source_of
 from tests.factories import make_run
 from tests.lines import Heard, Line, known, request
@@ -271,7 +271,7 @@ async def test_a_trusted_proxy_reports_the_address_of_the_client(
         asked.append(address)
         return source_of(address)
 
-    monkeypatch.setattr(limits, "source_of", noted)
+    monkeypatch.setattr(wrong_keys, "source_of", noted)
     line.send(request(run_of("run-1"), x_forwarded_for="203.0.113.7", x_forwarded_proto="https"))
 
     await line.answer()
