@@ -18,7 +18,7 @@ from runtally.runs.values import ListedRun
 from runtally.usage.filter import RunFilter
 
 # Read and sorted in some 50 ms: no index is sorted by any of them, because that would cost each run 50 bytes.
-SORTED_RUNS = 30_000
+SORTED_RUNS = 20_000
 # Readers who look for the costliest runs look at the first pages, and skipping a page costs as much as showing it.
 MAX_PAGES = 20
 PAGE_RUNS = 50
