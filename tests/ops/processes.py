@@ -119,8 +119,12 @@ def answer_of(url: str, statement: str) -> object:
 
 
 def children_of(pid: int) -> list[int]:
-    threads = (Path(f"/proc/{pid}/task")).iterdir()
-    return [int(child) for thread in threads for child in (thread / "children").read_text().split()]
+    children: list[int] = []
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        # A thread that has ended meanwhile left its children to another one.
+        with suppress(FileNotFoundError, ProcessLookupError):
+            children += map(int, (thread / "children").read_text().split())
+    return children
 
 
 def workers_of(pid: int) -> list[int]:
