@@ -150,7 +150,7 @@ async def examine_database(connection: Connection, clock: Clock, book: PriceBook
         ]
     findings.append(Finding("migrations", State.OK, "tables are up to date"))
     if closed := await select_closed_tables(connection):
-        findings.append(_rights(closed))
+        return [*findings, _rights(closed)]
     return [
         *findings,
         _prices(book or await load_book(connection)),

@@ -23,7 +23,7 @@ SECONDS = 10.0
 DOWNLOAD_SECONDS = 120.0
 """How long a question may take for a part of a file that is downloaded, and wait for others before."""
 WAIT_SECONDS = 3.0
-"""How long a page waits for other questions; it holds a connection meanwhile."""
+"""How long each question of a page waits for those of others; the page holds a connection meanwhile."""
 MAX_WAITING = 2
 """Pages that wait at once, so that connections are left for those that do not need the archive."""
 

@@ -11,7 +11,7 @@ SELECT current_setting('server_version_num')::integer / 10000 AS major,
        clock_timestamp() AS at
 """
 
-# Other tables of the schema are somebody else's.
+# Other tables of the schema are somebody else's, and only `migrate` writes the versions of the schema.
 SELECT_CLOSED_TABLES = """
   SELECT one.relname::text
     FROM pg_class AS one
@@ -19,6 +19,7 @@ SELECT_CLOSED_TABLES = """
    WHERE one.relnamespace = runs.relnamespace
      AND one.relowner = runs.relowner
      AND one.relkind IN ('r', 'p')
+     AND one.relname NOT LIKE '%alembic_version'
      AND NOT (has_table_privilege(one.oid, 'SELECT') AND has_table_privilege(one.oid, 'INSERT')
               AND has_table_privilege(one.oid, 'UPDATE') AND has_table_privilege(one.oid, 'DELETE'))
 ORDER BY 1

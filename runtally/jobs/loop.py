@@ -55,8 +55,8 @@ async def repeat(job: Job, stop: asyncio.Event, *, pause: Pause = _pause) -> Non
             failures = 0
         except RuntallyError as error:
             more, failures = False, failures + 1
-            # What the other error says is for clients.
-            reason = error.reason if isinstance(error, StoreUnavailable) else error.message
+            # The message of this error itself is for clients; its reason is for operators.
+            reason = error.reason if type(error) is StoreUnavailable else error.message
             log.warning("job_failed", job=job.name, code=error.code, reason=reason, failures=failures)
         except Exception:  # A bug in one job must end neither the job nor the service.
             more, failures = False, failures + 1

@@ -25,9 +25,9 @@ from runtally.runs.values import Chunk, Extremes, Latencies, ListedRun, Scan, To
 from runtally.usage.filter import RunFilter
 
 PAGE_RUNS = 50
-# About as many as are read in 10 ms; out of many projects in twice that.
+# About as many as are read in 3 ms; out of many projects in twice that.
 WALK_STEPS = 5_000
-# Each is twice as long as the one before, so that a page gives up after 155,000 runs, which takes some 75 ms.
+# Each is twice as long as the one before, so that a page gives up after 155,000 runs, which takes some 90 ms.
 WALKS = 5
 LATENCY_STEPS = 10_000
 # Enough for a page where every run matches, also out of many projects.

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from runtally.errors import DimensionNotTracked
-from runtally.usage.dimensions import MODEL, NO_VALUE, SESSION, USER, Dimension, dimension_of_key
+from runtally.usage.dimensions import MODEL, NO_VALUE, OTHER, SESSION, USER, Dimension, dimension_of_key
 from runtally.usage.filter import RunFilter
 from runtally.usage.groups.groups import GroupAnswer
 from runtally.usage.groups.summaries import read_summary, read_totals
@@ -117,9 +117,10 @@ async def _details(reader: UsageReader, window: Window, run_filter: RunFilter) -
     try:
         if await reader.runs_in(span) > MAX_GROUPS and await reader.count_groups(question, MAX_GROUPS) > MAX_GROUPS:
             return None
-        return _added(await reader.groups(question))
+        answer = await reader.groups(question)
     except DimensionNotTracked:
         return None
+    return None if any(OTHER in group for group in answer.groups) else _added(answer)
 
 
 def _added(answer: GroupAnswer) -> AgentDetails:

@@ -181,8 +181,10 @@ async def test_a_role_that_may_only_read_is_a_failure(empty_database_url: str) -
             f"CREATE ROLE {role} LOGIN PASSWORD '{KEY}'; GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}"
         )
         url = make_url(empty_database_url).set(username=role, password=KEY)
-        result = await asyncio.to_thread(runtally, "doctor", url.render_as_string(hide_password=False))
-        await connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+        try:
+            result = await asyncio.to_thread(runtally, "doctor", url.render_as_string(hide_password=False))
+        finally:
+            await connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
 
     assert result.exit_code == 1
     assert states_of(result)["migrations"] == "ok"

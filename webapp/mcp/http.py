@@ -58,7 +58,7 @@ class _Keyed:
         except StoreUnavailable as error:
             await _refuse(send, HTTPStatus.SERVICE_UNAVAILABLE, error)
             return
-        except RuntallyError as error:
+        except (MissingKey, InvalidKey) as error:
             await _refuse(send, HTTPStatus.UNAUTHORIZED, error)
             return
         token = asking.set(actor)
@@ -69,12 +69,12 @@ class _Keyed:
 
     async def _holder(self, scope: Scope) -> Actor:
         """Return the holder of the key. Raises `MissingKey`, `InvalidKey`, `RateLimited` and `StoreUnavailable`."""
-        key = _key_of(scope)
         client = scope["client"]
         wrong_keys = WrongKeys(self._limiter, self._settings, client[0] if client else None)
         refused = wrong_keys.refusal()
         if refused is None:
             try:
+                key = _key_of(scope)
                 async with self._database.connection() as connection:
                     return await verify(connection, self._clock(), key)
             except InvalidKey:

@@ -120,6 +120,7 @@ async def count_groups(sources: Sequence[GroupSource], question: GroupQuestion, 
 
     Stops at the part where there are more than `most`. Raises `DimensionNotTracked` where too many runs would have to be read.
     """
+    masking.demand_open(question.filter.project_id, question.filter.dimensions)
     count = 0
     for part in await _parts_of_each(sources, question):
         count += await part.count(question, most)

@@ -3,8 +3,9 @@
 import asyncio
 
 import pytest
+from structlog.testing import capture_logs
 
-from runtally.errors import StoreUnavailable
+from runtally.errors import AwaitedCell, StoreUnavailable
 from runtally.jobs import loop
 from runtally.jobs.loop import Job, repeat, running
 
@@ -54,6 +55,19 @@ async def test_a_job_that_fails_waits_longer_and_longer_until_it_succeeds() -> N
     failures = [StoreUnavailable()] * 5
 
     assert await paused(Work(*failures, IDLE, IDLE)) == [2.0, 4.0, 8.0, 10.0, 10.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(StoreUnavailable(), StoreUnavailable.reason), (AwaitedCell(), AwaitedCell.message)],
+)
+async def test_the_log_of_a_job_that_fails_says_what_the_operator_should_do(
+    error: StoreUnavailable, reason: str
+) -> None:
+    with capture_logs() as logged:
+        await paused(Work(error, IDLE))
+
+    assert [line["reason"] for line in logged] == [reason]
 
 
 async def test_a_bug_in_a_job_does_not_end_it() -> None:

@@ -50,7 +50,7 @@ class AgentsPage(Page, frozen=True):
     sessions_url: str = ""
     is_at_list_price: bool = False
     lacks_details: bool = False
-    """Whether there are too many runs to read them one by one."""
+    """Whether there are too many runs, or groups of them, to add them up."""
 
     @property
     def document_title(self) -> str:

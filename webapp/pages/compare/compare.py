@@ -247,7 +247,7 @@ def _limits(shown: CompareView, compared: tuple[ComparedRuns, ...], now: datetim
             )
         if found.sampled < found.totals.runs:
             yield (
-                f"{title}: all {formats.runs(found.totals.runs)} are counted; how far chance reaches is taken from the "
+                f"{title}: all {formats.runs(found.totals.runs)} are counted; the intervals are estimated from the "
                 f"newest {formats.count(found.sampled)}."
             )
     places = [(shown.filter_of(side), shown.timeline_of(side, now).span) for side in shown.sides]
