@@ -52,8 +52,8 @@ ORDER BY last_at DESC, {_KEY}
 
 SELECT_COUNTED = """
   SELECT trace_id,
-         coalesce(sum(input_tokens), 0)::bigint AS input, coalesce(sum(output_tokens), 0)::bigint AS output,
-         coalesce(sum(cached_input_tokens), 0)::bigint AS cached, coalesce(sum(cache_write_tokens), 0)::bigint AS written
+         coalesce(sum(input_tokens), 0) AS input, coalesce(sum(output_tokens), 0) AS output,
+         coalesce(sum(cached_input_tokens), 0) AS cached, coalesce(sum(cache_write_tokens), 0) AS written
     FROM runs
    WHERE project_id = $1
      AND trace_id = ANY($2)
@@ -76,5 +76,5 @@ async def select_counted(
     connection: Connection, project_id: str, trace_ids: Collection[str]
 ) -> dict[str, dict[str, int]]:
     """Read the tokens of all runs of each trace, by the names of `agents.metrics`. A trace without runs is left out."""
-    rows = map(dict, await connection.fetch(SELECT_COUNTED, project_id, list(trace_ids)))
-    return {row.pop("trace_id"): row for row in rows}
+    rows = [dict(row) for row in await connection.fetch(SELECT_COUNTED, project_id, list(trace_ids))]
+    return {row.pop("trace_id"): {name: int(tokens) for name, tokens in row.items()} for row in rows}

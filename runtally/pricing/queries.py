@@ -167,15 +167,16 @@ async def select_listed(
     return tuple(ListedPrice(*row) for row in rows)
 
 
-# Buckets of the longest grain: they are the fewest, and kept for ever.
+# Buckets of the longest grain: they are the fewest, and kept for ever. Sums of tokens stay numeric: 1,025 of the largest counts
+# that a run may have are more than a bigint holds.
 SELECT_USED_MODELS = f"""
   SELECT project_id,
          provider,
          model,
          sum(runs)::bigint AS runs,
          sum(unpriced)::bigint AS unpriced,
-         sum(input_tokens)::bigint AS input_tokens,
-         sum(output_tokens)::bigint AS output_tokens,
+         sum(input_tokens) AS input_tokens,
+         sum(output_tokens) AS output_tokens,
          max(bucket) AS last_used_at
     FROM {SLICES.rows} AS held
    WHERE project_id = ANY($2)
@@ -221,7 +222,10 @@ async def select_used_models_of(
 ) -> tuple[tuple[str, UsedModel], ...]:
     """Read the models used since then in each of the projects, with its id."""
     rows = await connection.fetch(SELECT_USED_MODELS, since, list(projects))
-    return tuple((project_id, UsedModel(*used)) for project_id, *used in rows)
+    return tuple(
+        (project_id, UsedModel(provider, model, runs, unpriced, int(read), int(written), last_used_at))
+        for project_id, provider, model, runs, unpriced, read, written, last_used_at in rows
+    )
 
 
 async def select_priced_names(
