@@ -69,6 +69,8 @@ _OUT_OF_REACH = (
     # Our statements lock in one order, but a migration or a person at a console may not. The same request will work in
     # a moment.
     asyncpg.DeadlockDetectedError,
+    # A migration changed a table under a connection that had prepared a statement on it. The driver prepares it anew next time.
+    asyncpg.InvalidCachedStatementError,
     # A standby, where a connection was opened before its name was given to another server; or a server whose disk is full.
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.TargetServerAttributeNotMatched,

@@ -62,8 +62,11 @@ SELECT_KEYS = """
 ORDER BY project_id, id
 """
 
+_RULE = """experiment.project_id, experiment.id, badge_token, window_runs, window_hours,
+       max_error_rate, max_p95_latency_ms, max_cost_per_run_usd, max_total_cost_usd, min_runs"""
+
 SELECT_EXPERIMENTS = f"""
-SELECT *
+SELECT {_RULE}, judged.*
   FROM experiments AS experiment
 {_JUDGED_NOW}
    WHERE ($2::text[] IS NULL OR experiment.project_id = ANY($2))
@@ -73,8 +76,8 @@ ORDER BY experiment.project_id, experiment.id
 """
 
 SELECT_LARGE = f"""
-  SELECT *
-    FROM experiments
+  SELECT {_RULE}
+    FROM experiments AS experiment
    WHERE ($1::text[] IS NULL OR project_id = ANY($1))
      AND ($2::text IS NULL OR id = $2)
      AND coalesce(window_runs, {MAX_WINDOW_RUNS}) > $3

@@ -33,6 +33,20 @@ async def test_each_statement_fits_the_schema(database: Database) -> None:
     assert refused == {}
 
 
+async def test_a_new_column_of_a_table_changes_no_result(own: Database) -> None:
+    """A connection keeps its prepared statements: one whose result changed while a migration ran would fail there."""
+    async with own.connection() as connection:
+        before = {name: (await connection.prepare(sql)).get_attributes() for name, sql in statements()}
+        for table in await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'"):
+            await connection.execute(f'ALTER TABLE "{table[0]}" ADD COLUMN from_a_newer_version integer')
+
+        changed = [
+            name for name, sql in statements() if (await connection.prepare(sql)).get_attributes() != before[name]
+        ]
+
+    assert changed == []
+
+
 def test_there_are_statements_to_look_at() -> None:
     assert len(dict(statements())) > 200
 
