@@ -102,10 +102,10 @@ def _columns(row: dict[str, Any]) -> Iterator[str]:
             yield from (f"{column}.{key}" for key in value)
 
 
-def _alias(column: str) -> bool:
-    """Sorts columns with the field's own name before its other names."""
+def _alias(column: str) -> tuple[bool, bool]:
+    """Sorts columns with the field's own name before its other names, and a day behind the times within it."""
     found = automatic(column)
-    return found is None or squashed(column) != squashed(found[0].name)
+    return found is None or squashed(column) != squashed(found[0].name), squashed(column) == "date"
 
 
 def listed(columns: Iterable[str]) -> str:

@@ -90,7 +90,10 @@ class RunMaker:
         by_name = {field.name: field for field in FIELDS.values()}
         try:
             return {
-                name: self._convert(by_name[name], value, None) for name, value in constants.items() if name in by_name
+                # The server gives a run without a time the time of its arrival.
+                name: None if (name, value) == ("timestamp", "now") else self._convert(by_name[name], value, None)
+                for name, value in constants.items()
+                if name in by_name
             }
         except BadValue as error:
             raise InvalidMapping(f"A value of --set or --default {error}.") from None
@@ -109,6 +112,8 @@ class RunMaker:
             raise RowRejected("model is missing; map a column to it, or say --default model=NAME")
         if "provider" not in found:
             raise RowRejected("provider is not said and the model could be anyone's; say --default provider=NAME")
+        if "timestamp" not in found:
+            raise RowRejected("timestamp is missing; map a column to it, or say --default timestamp=now")
         if found.get("status", "success") not in _STATUSES:
             raise RowRejected("status must be success, error or timeout; translate with --value COLUMN:VALUE=error")
 

@@ -22,7 +22,8 @@ AIDER_MAPPING = (
     *("--map", "user=metadata.user", "--map", "edit_format=metadata.edit_format"),
 )
 
-USAGE = "provider,model,prompt_tokens,prompt\nacme,acme-large,1,secret words\nacme,acme-large,2,\n"
+TIME = "2026-11-20T10:00:00Z"
+USAGE = f"provider,model,date,prompt_tokens,prompt\nacme,acme-large,{TIME},1,secret words\nacme,acme-large,{TIME},2,\n"
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,8 @@ async def test_identical_rows_are_counted_each(
     server: Server, database: Database, project_id: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "same.jsonl"
-    path.write_text('{"provider": "acme", "model": "acme-large", "inputTokens": 5}\n' * 3)
+    path.write_text(json.dumps({"provider": "acme", "model": "acme-large", "ts": TIME, "inputTokens": 5}) + "\n")
+    path.write_text(path.read_text() * 3)
 
     await runtally(server, "import", path, "--project", project_id)
 
@@ -120,7 +122,9 @@ async def test_bad_rows_are_named_by_line_and_the_good_ones_stored(
     server: Server, database: Database, project_id: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "mixed.jsonl"
-    rows = [{"provider": "acme", "model": "acme-large"} for _ in range(4)]
+    rows: list[dict[str, str | int]] = [
+        {"provider": "acme", "model": "acme-large", "timestamp": TIME, "inputTokens": 1} for _ in range(4)
+    ]
     rows[1]["model"] = ""  # Found here.
     rows[2]["timestamp"] = "1999-12-31T00:00:00Z"  # Found by the server.
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))

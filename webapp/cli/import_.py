@@ -112,8 +112,9 @@ def import_file(  # noqa: PLR0913  # An argument for each option.
 
     Columns named like a field of a run (inputTokens, input_tokens, prompt_tokens, cost_usd, latency_s ...) are found;
     others are mapped with --map, or to metadata with --map COLUMN=metadata.KEY, or ignored. Units: latencyMs takes
-    :ms :s :min :us :ns, timestamp takes :s :ms :us :ns, costUSD takes :usd :cents. Prompts and answers are never sent.
-    Running it again, also after an interruption, adds nothing twice.
+    :ms :s :min :us :ns, timestamp takes :s :ms :us :ns, costUSD takes :usd :cents. Rows without a time are rejected
+    unless --default timestamp=now gives them that of the import. Prompts and answers are never sent. Running it again,
+    also after an interruption, adds nothing twice.
 
     \b
     Examples:

@@ -43,7 +43,7 @@ def a_maker(  # noqa: PLR0913  # One argument for each option of the command.
 
 
 def a_row(**values: Any) -> dict[str, Any]:  # noqa: ANN401  # A file holds any JSON value.
-    return {"provider": "acme", "model": "large", **values}
+    return {"provider": "acme", "model": "large", "timestamp": "2026-11-20T10:00:00Z", **values}
 
 
 @pytest.mark.parametrize(
@@ -78,6 +78,34 @@ def test_token_counts_inside_a_usage_object_are_found() -> None:
     assert (run.input_tokens, run.output_tokens) == (3, 4)
 
 
+@pytest.mark.parametrize(
+    "column",
+    ["date", "ts", "time", "datetime", "created", "created_at", "start_time", "starting_at", "request_created_at"],
+)
+@pytest.mark.parametrize(
+    ("written", "sent"), [("2026-07-08", "2026-07-08T00:00:00Z"), ("1785943677.39", "1785943677.39")]
+)
+def test_the_usual_names_of_a_time_date_the_run(column: str, written: str, sent: str) -> None:
+    run = a_maker().run_of({"provider": "acme", "model": "large", column: written})
+
+    assert run.timestamp == sent
+
+
+def test_a_time_within_the_day_counts_before_the_day() -> None:
+    run = a_maker().run_of(a_row(timestamp="", date="2026-11-20", created_at="2026-11-20T10:00:00Z"))
+
+    assert run.timestamp == "2026-11-20T10:00:00Z"
+
+
+def test_a_row_without_a_time_gets_that_of_the_import_only_where_asked() -> None:
+    filled = a_maker(fallbacks=["timestamp=now"])
+
+    # Without one on the wire, the server takes the time of the arrival.
+    assert filled.run_of(a_row(timestamp="")).timestamp is None
+    assert filled.run_of(a_row()).timestamp == "2026-11-20T10:00:00Z"
+    assert a_maker(constants=["timestamp=now"]).run_of(a_row()).timestamp is None
+
+
 @pytest.mark.parametrize("column", ["latency", "duration", "took"])
 def test_a_duration_without_a_unit_in_its_name_is_not_guessed(column: str) -> None:
     maker = a_maker()
@@ -101,7 +129,7 @@ def test_an_explicit_mapping_wins_over_the_name() -> None:
 
 
 def test_of_two_columns_for_a_field_the_first_with_a_value_counts() -> None:
-    run = a_maker(links=["a=model", "b=model"]).run_of({"provider": "acme", "a": "", "b": "small"})
+    run = a_maker(links=["a=model", "b=model"]).run_of(a_row(a="", b="small"))
 
     assert run.model == "small"
 
@@ -117,13 +145,13 @@ def test_values_are_translated_and_may_be_emptied() -> None:
 def test_constants_win_over_the_row_and_defaults_only_fill_gaps() -> None:
     maker = a_maker(constants=["provider=mine"], fallbacks=["model=unknown", "errorCode=none-said"])
 
-    run = maker.run_of({"provider": "theirs", "model": "", "error_code": "429"})
+    run = maker.run_of(a_row(provider="theirs", model="", error_code="429"))
 
     assert (run.provider, run.model, run.error_code) == ("mine", "unknown", "429")
 
 
 def test_the_provider_is_split_off_the_model_unless_it_is_said() -> None:
-    said, split = a_row(model="a/b"), {"model": "openrouter/anthropic/claude-3.5-sonnet"}
+    said, split = a_row(model="a/b"), a_row(provider="", model="openrouter/anthropic/claude-3.5-sonnet")
 
     assert a_maker().run_of(said).model == "a/b"
     assert a_maker().run_of(split).provider == "openrouter"
@@ -133,8 +161,8 @@ def test_the_provider_is_split_off_the_model_unless_it_is_said() -> None:
 def test_a_default_provider_is_for_names_that_tell_none() -> None:
     maker = a_maker(fallbacks=["provider=unknown"])
 
-    assert maker.run_of({"model": "gpt-6.1-terra"}).provider == "openai"
-    assert maker.run_of({"model": "m-small"}).provider == "unknown"
+    assert maker.run_of(a_row(provider="", model="gpt-6.1-terra")).provider == "openai"
+    assert maker.run_of(a_row(provider="", model="m-small")).provider == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -146,6 +174,7 @@ def test_a_default_provider_is_for_names_that_tell_none() -> None:
         (a_row(prompt_tokens="many"), "inputTokens must be a number"),
         (a_row(prompt_tokens="-1"), "inputTokens must be a whole number"),
         (a_row(status="ok"), "translate with --value"),
+        (a_row(timestamp=""), "timestamp is missing; map a column to it, or say --default timestamp=now"),
         (a_row(timestamp="yesterday"), "timestamp must be an ISO 8601 time"),
         (a_row(metadata="[1]"), "metadata must be a JSON object"),
     ],
