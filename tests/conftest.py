@@ -26,6 +26,7 @@ from runtally.db.database import Connection, Database
 from runtally.embedded.lifecycle import database_url as embedded_url
 from runtally.pricing import catalogue
 from runtally.settings import Settings
+from runtally.usage import masking
 from tests.apart import IS_ASKED, opened_apart
 from tests.clusters import copy_cluster
 from tests.commands import work_seldom
@@ -49,6 +50,10 @@ gc.set_threshold(10_000, 20, 20)
 hypothesis.settings.register_profile("untimed", deadline=None, max_examples=50)
 hypothesis.settings.register_profile("deep", deadline=None, max_examples=500)
 hypothesis.settings.load_profile("untimed")
+
+
+# A test that calls a function of the domain sees all names, as a job does. Requests have masks of their own.
+masking.use(masking.ALL_NAMES)
 
 
 class PatientApp(TestApp):

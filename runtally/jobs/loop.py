@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import structlog
 
 from runtally.errors import RuntallyError, StoreUnavailable
+from runtally.usage import masking
 
 # Work that is under way when the process ends has this long to finish.
 STOP_SECONDS = 5.0
@@ -48,6 +49,7 @@ async def _pause(job: Job, failures: int, stop: asyncio.Event) -> None:
 
 async def repeat(job: Job, stop: asyncio.Event, *, pause: Pause = _pause) -> None:
     """Work until `stop` is set. Pause while there is nothing to do, and longer while it fails."""
+    masking.use(masking.ALL_NAMES)
     failures = 0
     while not stop.is_set():
         try:

@@ -1,6 +1,7 @@
 """Hide people's names from readers who may not see them: answers have hashes, and filters by a name are refused.
 
-The mask of a request is set once it is known who asks. Jobs and commands of the server have none.
+The mask of a request is set once it is known who asks; jobs and commands of the server use `ALL_NAMES`. Without a mask nothing
+about a dimension is answered, so that a door that forgets it shows no names.
 """
 
 from collections.abc import Collection, Iterable
@@ -21,33 +22,47 @@ class Mask(Protocol):
     def shown(self, key: str, value: str) -> str: ...
 
 
-_mask: ContextVar[Mask | None] = ContextVar("mask", default=None)
+class AllNames:
+    """The mask of those who may see every name: jobs, and commands of the server."""
+
+    def is_hidden(self, project_id: str | None, key: str) -> bool:  # noqa: ARG002  # Of a `Mask`.
+        return False
+
+    def shown(self, key: str, value: str) -> str:  # noqa: ARG002  # Of a `Mask`.
+        return value
 
 
-def use(mask: Mask | None) -> None:
-    """Show names through this mask for the rest of this request."""
+ALL_NAMES = AllNames()
+
+_mask: ContextVar[Mask] = ContextVar("mask")
+
+
+def use(mask: Mask) -> None:
+    """Show names through this mask for the rest of this request, job or command."""
     _mask.set(mask)
+
+
+def _is_hidden(project_id: str | None, dimension: str) -> bool:
+    """Return whether the reader may not see values of a dimension; without a mask raise `LookupError`."""
+    return _mask.get().is_hidden(project_id, dimension.removeprefix(METADATA))
 
 
 def shown_name(project_id: str | None, dimension: str, value: str) -> str:
     """Return a value as the reader of this request may see it."""
-    mask, key = _mask.get(), dimension.removeprefix(METADATA)
-    return mask.shown(key, value) if mask and value and mask.is_hidden(project_id, key) else value
+    if value and _is_hidden(project_id, dimension):
+        return _mask.get().shown(dimension.removeprefix(METADATA), value)
+    return value
 
 
 def demand_open(project_id: str | None, dimensions: Iterable[Dimension]) -> None:
     """Raise `Forbidden` if a filter selects a value that the reader may not see: its answer would confirm a guess."""
-    mask = _mask.get()
-    if mask and any(mask.is_hidden(project_id, _key(one)) for one in dimensions):
+    if any(_is_hidden(project_id, dimension.name) for dimension in dimensions):
         raise Forbidden(HIDDEN)
 
 
 def hidden_places(project_id: str | None, by: Collection[Dimension]) -> tuple[int, ...]:
     """Return the places in a group whose values the reader may not see."""
-    mask = _mask.get()
-    if mask is None:
-        return ()
-    return tuple(place for place, one in enumerate(by) if mask.is_hidden(project_id, _key(one)))
+    return tuple(place for place, dimension in enumerate(by) if _is_hidden(project_id, dimension.name))
 
 
 def mask_group(
@@ -60,7 +75,3 @@ def mask_group(
         else value
         for place, (one, value) in enumerate(zip(by, group, strict=True))
     )
-
-
-def _key(dimension: Dimension) -> str:
-    return dimension.name.removeprefix(METADATA)

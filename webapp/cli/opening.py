@@ -12,6 +12,7 @@ from runtally.db.schema import CELL, LIVE, REPORTING, are_current, newest, versi
 from runtally.embedded.lifecycle import database_url
 from runtally.errors import SettingsError, StoreUnavailable
 from runtally.settings import MAIN, Settings, load_settings
+from runtally.usage import masking
 
 T = TypeVar("T")
 Work = Callable[[Settings, Database], Awaitable[T]]
@@ -69,6 +70,7 @@ def _with(work: Work[T], settings: Settings, name: str, *, waits: bool, checks: 
 
 
 async def _run(work: Work[T], settings: Settings, name: str, *, waits: bool, checks: bool) -> T:
+    masking.use(masking.ALL_NAMES)
     async with _opened(settings, name) as (known, database):
         if waits:
             await _until_current(database, name)
