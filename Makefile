@@ -118,7 +118,8 @@ bench: $(VENV)/.synced-bench ## Measure speed, 40 min; parts of it: ROWS=1,2,8 S
 	@exec $(BIN)/python -m benchmarks
 
 package: $(BIN)/uv ## Build the wheel and the source package into dist/
-	@$(BIN)/uv build --quiet --clear --out-dir dist
+	@rm -f dist/runtally-[0-9]*.whl dist/runtally-[0-9]*.tar.gz
+	@$(BIN)/uv build --quiet --out-dir dist
 
 clients: $(BIN)/uv ## Build the clients into dist/: a wheel, and with Node a package of npm
 	@$(BIN)/uv build --quiet --wheel --out-dir dist clients/python
