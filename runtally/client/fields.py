@@ -65,17 +65,18 @@ _SYNONYMS: Final = {
     "prompt_tokens": "input_tokens",
     "tokens_in": "input_tokens",
     "tokens.input": "input_tokens",
-    "usage.prompt_tokens": "input_tokens",
-    "usage.input_tokens": "input_tokens",
     "completion_tokens": "output_tokens",
     "tokens_out": "output_tokens",
     "tokens.output": "output_tokens",
-    "usage.completion_tokens": "output_tokens",
-    "usage.output_tokens": "output_tokens",
     "cached_tokens": "cached_input_tokens",
     "cache_read_tokens": "cached_input_tokens",
     "cache_read_input_tokens": "cached_input_tokens",
     "cache_creation_input_tokens": "cache_write_tokens",
+    "cache_write_input_tokens": "cache_write_tokens",
+    "prompt_tokens_details.cached_tokens": "cached_input_tokens",
+    "input_tokens_details.cached_tokens": "cached_input_tokens",
+    "completion_tokens_details.reasoning_tokens": "reasoning_tokens",
+    "output_tokens_details.reasoning_tokens": "reasoning_tokens",
     "cost": "cost_usd",
     "total_cost_usd": "cost_usd",
     "occurred_at": "timestamp",
@@ -112,6 +113,21 @@ def automatic(column: str) -> tuple[Field, str | None] | None:
     return (FIELDS[squashed(name)], unit or None) if name else None
 
 
+def excluded_from(column: str) -> frozenset[str]:
+    """The squashed names of columns beside `column` whose tokens it leaves out, if it is named as Anthropic names it.
+
+    `prompt_tokens` includes what was read from a cache and written to it; `input_tokens` does so unless these have
+    Anthropic's names.
+    """
+    name = squashed(column)
+    prefix = name.removesuffix("inputtokens")
+    return frozenset(prefix + beside for beside in _BESIDE_INPUT) if prefix != name else frozenset()
+
+
+_USAGE: Final = "usage"
+_BESIDE_INPUT: Final = ("cachereadinputtokens", "cachecreationinputtokens", "cachewriteinputtokens")
 _KNOWN: Final = {squashed(field.name): field.name for field in _FIELDS if field.name not in _NEVER_AUTOMATIC} | {
     squashed(name): field for name, field in _SYNONYMS.items()
 }
+# The vendors' answers have their counts in an object.
+_KNOWN.update({_USAGE + name: field for name, field in _KNOWN.items() if field.endswith("_tokens")})

@@ -21,6 +21,8 @@ class Link:
     field: Field
     unit: str | None = None
     metadata_key: str | None = None
+    plus: tuple[str, ...] = ()
+    """Columns whose counts are added, because this one leaves them out."""
 
     @property
     def target(self) -> str:

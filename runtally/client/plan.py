@@ -1,10 +1,11 @@
 """Choose the field that each column of a file fills, and record what each column was used for."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from runtally.client.errors import InvalidMapping
-from runtally.client.fields import Field, automatic, squashed
+from runtally.client.fields import Field, automatic, excluded_from, squashed
 from runtally.client.mapping import Link, Options, is_content
 
 _LONGEST_LIST: Final = 40
@@ -60,14 +61,23 @@ class ColumnPlanner:
             field, unit = found
             if field not in planned or field.name == "metadata":
                 plan.setdefault(field, []).append(Link(column, field, unit))
-        return {field: tuple(links) for field, links in plan.items()}
+        return {field: tuple(self._whole(link, columns) for link in links) for field, links in plan.items()}
+
+    def _whole(self, link: Link, columns: tuple[str, ...]) -> Link:
+        """The link, with the columns that have to be added to a count of input."""
+        if link.field.name != "input_tokens":
+            return link
+        left_out = excluded_from(link.column)
+        added = (name for name in columns if squashed(name) in left_out and name not in self._options.ignored)
+        return replace(link, plus=tuple(added))
 
     def _remember(self, row: dict[str, Any], plan: Plan) -> None:
         for links in plan.values():
             for link in links:
-                targets = self.used.setdefault(link.column, []) if has_column(row, link.column) else []
-                if link.target not in targets:
-                    targets.append(link.target)
+                for column in (link.column, *link.plus):
+                    targets = self.used.setdefault(column, []) if has_column(row, column) else []
+                    if link.target not in targets:
+                        targets.append(link.target)
         taken = {used.partition(".")[0] for used in self.used} | set(self.used)
         for column in row:
             if column not in taken:
@@ -95,11 +105,15 @@ def _walk(row: dict[str, Any], path: str) -> Any:  # noqa: ANN401  # A file hold
 
 
 def _columns(row: dict[str, Any]) -> Iterator[str]:
-    """The columns of the row, and those one level down in its objects (`usage.prompt_tokens`)."""
+    """The columns of the row, and those in its objects and theirs (`usage.prompt_tokens_details.cached_tokens`)."""
     for column, value in row.items():
         yield column
-        if isinstance(value, dict) and squashed(column) != "metadata":
-            yield from (f"{column}.{key}" for key in value)
+        if not isinstance(value, dict) or squashed(column) == "metadata":
+            continue
+        for key, inner in value.items():
+            yield f"{column}.{key}"
+            if isinstance(inner, dict):
+                yield from (f"{column}.{key}.{name}" for name in inner)
 
 
 def _alias(column: str) -> tuple[bool, bool]:

@@ -63,7 +63,10 @@ class RunMaker:
             value = self._raw(row, link)
             if not values.is_missing(value):
                 try:
-                    return self._convert(link.field, value, link.unit)
+                    added = [self._raw(row, Link(column, link.field)) for column in link.plus]
+                    more = sum(values.count(each) for each in added if not values.is_missing(each))
+                    found = self._convert(link.field, value, link.unit)
+                    return found + more if link.plus else found
                 except BadValue as error:
                     raise RowRejected(f"{link.field.wire} {error} (column {link.column!r})") from None
         return None
@@ -74,7 +77,7 @@ class RunMaker:
             return self._options.values.get((link.column, str(value).strip()), value)
         return value
 
-    def _convert(self, field: Field, value: object, unit: str | None) -> object:
+    def _convert(self, field: Field, value: object, unit: str | None) -> Any:  # noqa: ANN401  # As the field takes it.
         match field.kind:
             case Kind.DURATION:
                 return values.milliseconds(value, unit)

@@ -79,6 +79,84 @@ def test_token_counts_inside_a_usage_object_are_found() -> None:
 
 
 @pytest.mark.parametrize(
+    "usage",
+    [
+        {"input_tokens": 1000, "cache_read_input_tokens": 5000, "cache_creation_input_tokens": 2000},
+        {"usage": {"input_tokens": 1000, "cache_read_input_tokens": 5000, "cache_creation_input_tokens": 2000}},
+        {
+            "usage_input_tokens": "1000",
+            "usage_cache_read_input_tokens": "5000",
+            "usage_cache_creation_input_tokens": "2000",
+        },
+        {"inputTokens": 1000, "cacheReadInputTokens": 5000, "cacheWriteInputTokens": 2000},
+    ],
+)
+def test_input_beside_anthropics_names_of_cached_tokens_leaves_them_out_and_they_are_added(
+    usage: dict[str, Any],
+) -> None:
+    run = a_maker().run_of(a_row(**usage))
+
+    assert (run.input_tokens, run.cached_input_tokens, run.cache_write_tokens) == (8000, 5000, 2000)
+
+
+def test_input_that_includes_cached_tokens_stays_as_it_is() -> None:
+    ours = a_maker().run_of(a_row(inputTokens=8000, cachedInputTokens=5000, cacheWriteTokens=2000))
+    litellm = a_maker().run_of(a_row(usage={"prompt_tokens": 8000, "cache_read_input_tokens": 5000}))
+    empty = a_maker().run_of(a_row(input_tokens="8", cache_read_input_tokens=""))
+
+    assert (ours.input_tokens, litellm.input_tokens, empty.input_tokens) == (8000, 8000, 8)
+    assert (ours.cached_input_tokens, litellm.cached_input_tokens) == (5000, 5000)
+
+
+def test_the_summary_names_columns_that_were_added_to_the_input() -> None:
+    maker = a_maker()
+
+    maker.run_of(a_row(input_tokens=1, cache_read_input_tokens=2))
+
+    assert maker.planner.used["cache_read_input_tokens"] == ["inputTokens", "cachedInputTokens"]
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {
+            "usage": {
+                "prompt_tokens": 8000,
+                "completion_tokens": 300,
+                "prompt_tokens_details": {"cached_tokens": 5000},
+                "completion_tokens_details": {"reasoning_tokens": 100},
+            }
+        },
+        {
+            "usage": {
+                "input_tokens": 8000,
+                "output_tokens": 300,
+                "input_tokens_details": {"cached_tokens": 5000},
+                "output_tokens_details": {"reasoning_tokens": 100},
+            }
+        },
+        {
+            "usage.prompt_tokens": "8000",
+            "usage.completion_tokens": "300",
+            "usage.prompt_tokens_details.cached_tokens": "5000",
+            "usage.completion_tokens_details.reasoning_tokens": "100",
+        },
+        {
+            "input_tokens": "8000",
+            "output_tokens": "300",
+            "input_tokens_details_cached_tokens": "5000",
+            "output_tokens_details_reasoning_tokens": "100",
+        },
+    ],
+)
+def test_the_details_of_openais_usage_are_found_nested_and_flattened(usage: dict[str, Any]) -> None:
+    run = a_maker().run_of(a_row(**usage))
+
+    assert (run.input_tokens, run.output_tokens) == (8000, 300)
+    assert (run.cached_input_tokens, run.reasoning_tokens) == (5000, 100)
+
+
+@pytest.mark.parametrize(
     "column",
     ["date", "ts", "time", "datetime", "created", "created_at", "start_time", "starting_at", "request_created_at"],
 )
