@@ -223,7 +223,7 @@ def _mistaken(query: Mapping[str, str]) -> tuple[str, str] | None:
     return sent if any(sent) else None
 
 
-def is_open(dimension: Dimension) -> bool:
+def is_open(dimension: Dimension | None) -> bool:
     """Return whether the reader may see values of a dimension: who follows a link sees none that may name people."""
     return actor().kind is not ActorKind.LINK or dimension in _OPEN_TO_LINKS
 

@@ -78,6 +78,25 @@ async def test_a_link_names_no_users_and_no_values_of_metadata(
     assert "by error, per 6 hours" in text_of(await html_of(stranger, f"/projects/{project_id}?by=errorCode"))
 
 
+async def test_a_link_shows_budgets_of_all_runs_and_models_and_none_of_users(
+    member: Browser, stranger: Browser, post: Post, project_id: str
+) -> None:
+    await post(make_run(userId="ada", model="gpt-4o"))
+    for dimension, value in (("", ""), ("model", "gpt-4o"), ("user", ""), ("user", "ada")):
+        sent = {"dimension": dimension, "value": value, "period": "day", "amount": "5", "alerts": "100"}
+        assert (await member.post(f"/projects/{project_id}/settings/budgets", form=sent)).status_code == 303
+    await stranger.get(await created(member, project_id))
+
+    opened, linked = [text_of(await html_of(one, f"/projects/{project_id}/budgets")) for one in (member, stranger)]
+
+    assert "Each user" in opened
+    assert "user = ada" in opened
+    assert "All runs" in linked
+    assert "model = gpt-4o" in linked
+    assert "user" not in linked
+    assert "ada" not in linked.split()
+
+
 async def test_a_link_names_no_releases(member: Browser, stranger: Browser, post: Post, project_id: str) -> None:
     for days, release in ((20, "v1"), (2, "v2-secret")):
         await post(make_run(timestamp=ago(days=days), metadata={"release": release}))

@@ -16,6 +16,7 @@ from webapp.pages.project.budget_line import BudgetLine, budget_line
 from webapp.pages.project.budgets_part import BudgetsPart, StateRow, budgets_part, month_form, state_rows
 from webapp.rendering import Page, render, see_other
 from webapp.security import signed_in
+from webapp.view import is_open
 
 blueprint = Blueprint("project_budgets", __name__)
 
@@ -63,4 +64,5 @@ async def budgets_page(project_id: str) -> BudgetsPage:
     async with services().cells.of(project_id).reading.snapshot() as connection:
         use = await get_use(connection, project_id, now)
         states = await read_states(connection, project_id, now)
-    return BudgetsPage(project, budget_line(use) if use else None, state_rows(states), form, part)
+    shown = [one for one in states if one.terms.of_all_runs or is_open(one.terms.key)]
+    return BudgetsPage(project, budget_line(use) if use else None, state_rows(shown), form, part)
