@@ -1,5 +1,6 @@
 """The fields of a run that a file can fill, and the names under which other tools write them."""
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -111,6 +112,23 @@ def automatic(column: str) -> tuple[Field, str | None] | None:
     """Return the field that a column of this name fills, and its unit; None if that is not obvious."""
     name, _, unit = _KNOWN.get(squashed(column), "").partition(":")
     return (FIELDS[squashed(name)], unit or None) if name else None
+
+
+def is_usage(name: str) -> bool:
+    """Return whether the field of this Python name says how much was used: tokens or a cost."""
+    return name.endswith("_tokens") or name == "cost_usd"
+
+
+def is_telling(column: str) -> bool:
+    """Return whether a column of this name looks like tokens, a cost or a time, so that leaving it out may be a mistake."""
+    return not _TELLING.isdisjoint(word.casefold() for word in _WORDS.findall(column))
+
+
+_WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_TELLING: Final = frozenset(
+    {"token", "tokens", "cost", "costs", "price", "spend", "amount", "usd"}
+    | {"time", "date", "timestamp", "datetime", "latency", "duration", "elapsed"}
+)
 
 
 def excluded_from(column: str) -> frozenset[str]:

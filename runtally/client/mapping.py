@@ -44,6 +44,8 @@ class Options:
     values: dict[tuple[str, str], str] = field(default_factory=dict)
     """Replacements of values, by column."""
     ignored: frozenset[str] = frozenset()
+    allow_empty: bool = False
+    """Whether a call that did not fail may be without tokens and cost."""
     epoch: datetime = UNIX_EPOCH
     """The start of times that are counted in a unit."""
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from runtally.client.errors import InvalidMapping
-from runtally.client.fields import Field, automatic, excluded_from, squashed
+from runtally.client.fields import Field, automatic, excluded_from, is_telling, squashed
 from runtally.client.mapping import Link, Options, is_content
 
 _LONGEST_LIST: Final = 40
@@ -26,6 +26,8 @@ class ColumnPlanner:
         self.used: dict[str, list[str]] = {}
         """The targets of each column that was used."""
         self.ignored: dict[str, None] = {}
+        self.doubtful: dict[str, None] = {}
+        """Columns that look like tokens, a cost or a time and were not used, though no option says so."""
         self.never_sent: dict[str, None] = {}
         """Ignored columns that are named like content."""
 
@@ -79,6 +81,11 @@ class ColumnPlanner:
                     if link.target not in targets:
                         targets.append(link.target)
         taken = {used.partition(".")[0] for used in self.used} | set(self.used)
+        for column in _columns(row):
+            if column in self.used or column in self._options.ignored or not is_telling(column.rpartition(".")[2]):
+                continue
+            if not is_content(column.partition(".")[0], self._options.content):
+                self.doubtful.setdefault(column)
         for column in row:
             if column not in taken:
                 hidden = is_content(column, self._options.content)

@@ -8,7 +8,7 @@ import msgspec
 
 from runtally.client import values
 from runtally.client.errors import InvalidMapping
-from runtally.client.fields import FIELDS, Field
+from runtally.client.fields import FIELDS, Field, is_usage
 from runtally.client.files import Row
 from runtally.client.mapping import Link, Options
 from runtally.client.plan import ColumnPlanner, Plan, value_at
@@ -109,14 +109,16 @@ class RunMaker:
             if provider:
                 found["provider"] = provider
 
-    @staticmethod
-    def _check(found: dict[str, Any]) -> None:
+    def _check(self, found: dict[str, Any]) -> None:
         if "model" not in found:
             raise RowRejected("model is missing; map a column to it, or say --default model=NAME")
         if "provider" not in found:
             raise RowRejected("provider is not said and the model could be anyone's; say --default provider=NAME")
         if "timestamp" not in found:
             raise RowRejected("timestamp is missing; map a column to it, or say --default timestamp=now")
+        failed = found.get("status", "success") != "success"
+        if not (failed or self._options.allow_empty or any(map(is_usage, found))):
+            raise RowRejected("has neither tokens nor a cost; map a column to inputTokens, or say --allow-empty")
         if found.get("status", "success") not in _STATUSES:
             raise RowRejected("status must be success, error or timeout; translate with --value COLUMN:VALUE=error")
 

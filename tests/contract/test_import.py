@@ -151,10 +151,14 @@ async def test_content_is_neither_sent_nor_kept_and_the_command_says_so(
     assert not any("secret words" in row[0] for row in kept)
 
 
-async def test_a_dry_run_stores_nothing(server: Server, database: Database, project_id: str, usage_csv: Path) -> None:
-    finished = await runtally(server, "import", usage_csv, "--project", project_id, "--dry-run")
+async def test_a_dry_run_stores_nothing(server: Server, database: Database, project_id: str, tmp_path: Path) -> None:
+    path = tmp_path / "usage.csv"
+    path.write_text(USAGE.replace(",prompt\n", ",billed_tokens\n"))
+
+    finished = await runtally(server, "import", path, "--project", project_id, "--dry-run")
 
     assert finished.code == 0
+    assert "Warning: not used, but named like tokens, a cost or a time: billed_tokens." in finished.err
     assert "2 rows would be sent" in finished.out
     assert (await stored_sums(database, project_id)).runs == 0
 

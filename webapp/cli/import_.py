@@ -52,6 +52,7 @@ def mapping_options(command: Callable[..., None]) -> Callable[..., None]:
         "--default", "fallbacks", multiple=True, metavar="FIELD=VALUE", help="The value for rows without one."
     )
     @click.option("--ignore", "ignored", multiple=True, metavar="COLUMN", help="Do not use this column.")
+    @click.option("--allow-empty", is_flag=True, help="Take calls that have neither tokens nor a cost.")
     @click.option(
         "--epoch", type=Moment(), default=UNIX_EPOCH, help="The start of times that have a unit; 1970 by default."
     )
@@ -63,6 +64,7 @@ def mapping_options(command: Callable[..., None]) -> Callable[..., None]:
         constants: Iterable[str],
         fallbacks: Iterable[str],
         ignored: Iterable[str],
+        allow_empty: bool,
         epoch: datetime,
         **others: Any,  # noqa: ANN401  # Click's own values.
     ) -> None:
@@ -75,6 +77,7 @@ def mapping_options(command: Callable[..., None]) -> Callable[..., None]:
                 constants=parse_constants("--set", constants, content),
                 fallbacks=parse_constants("--default", fallbacks, content),
                 ignored=frozenset(ignored),
+                allow_empty=allow_empty,
                 epoch=epoch,
             )
             command(options=options, **others)
@@ -172,6 +175,12 @@ def _report(planner: ColumnPlanner, totals: Totals) -> None:
     ):
         if columns:
             click.echo(f"{label}: {listed(columns)}.")
+    if planner.doubtful:
+        click.echo(
+            f"Warning: not used, but named like tokens, a cost or a time: {listed(planner.doubtful)}. "
+            "Use them with --map COLUMN=FIELD, or leave them out with --ignore COLUMN.",
+            err=True,
+        )
     for rejection in totals.rejections:
         click.echo(f"Line {rejection.line}: {rejection.reason}", err=True)
     if totals.rejected > len(totals.rejections):

@@ -29,6 +29,7 @@ def a_maker(  # noqa: PLR0913  # One argument for each option of the command.
     fallbacks: Sequence[str] = (),
     ignored: Iterable[str] = (),
     project_id: str = "p",
+    allow_empty: bool = True,
 ) -> RunMaker:
     options = Options(
         content=CONTENT,
@@ -37,6 +38,7 @@ def a_maker(  # noqa: PLR0913  # One argument for each option of the command.
         constants=parse_constants("--set", constants, CONTENT),
         fallbacks=parse_constants("--default", fallbacks, CONTENT),
         ignored=frozenset(ignored),
+        allow_empty=allow_empty,
         epoch=datetime(2026, 11, 1, tzinfo=UTC),
     )
     return RunMaker(project_id, options)
@@ -260,6 +262,35 @@ def test_a_default_provider_is_for_names_that_tell_none() -> None:
 def test_a_row_that_cannot_be_a_run_says_what_it_lacks(row: dict[str, Any], reason: str) -> None:
     with pytest.raises(RowRejected, match=reason):
         a_maker().run_of(row)
+
+
+def test_a_call_without_tokens_and_cost_is_rejected_unless_it_failed_or_may_be_empty() -> None:
+    strict = a_maker(allow_empty=False)
+
+    with pytest.raises(RowRejected, match="say --allow-empty"):
+        strict.run_of(a_row(status="success"))
+    assert strict.run_of(a_row(status="error")).status == "error"
+    assert strict.run_of(a_row(cost="0")).cost_usd == 0
+    assert strict.run_of(a_row(prompt_tokens="0")).input_tokens == 0
+    assert a_maker().run_of(a_row()).input_tokens is None
+
+
+def test_unused_columns_that_look_like_tokens_a_cost_or_a_time_are_doubtful() -> None:
+    maker = a_maker(ignored=["session_cost"])
+
+    maker.run_of(
+        a_row(
+            prompt_tokens=1,
+            billedTokens=2,
+            session_cost=3,
+            usage={"audio_tokens": 4, "kind": "x"},
+            end_time="5",
+            candidate="6",
+            prompt={"tokens of mine": 7},
+        )
+    )
+
+    assert list(maker.planner.doubtful) == ["billedTokens", "usage.audio_tokens", "end_time"]
 
 
 def test_metadata_comes_from_columns_objects_and_constants() -> None:
