@@ -84,7 +84,11 @@ class ColumnPlanner:
         for column in _columns(row):
             if column in self.used or column in self._options.ignored or not is_telling(column.rpartition(".")[2]):
                 continue
-            if not is_content(column.partition(".")[0], self._options.content):
+            # What stands in an object is looked at by itself.
+            hidden = isinstance(value_at(row, column), dict) or is_content(
+                column.partition(".")[0], self._options.content
+            )
+            if not hidden:
                 self.doubtful.setdefault(column)
         for column in row:
             if column not in taken:

@@ -283,7 +283,7 @@ def test_unused_columns_that_look_like_tokens_a_cost_or_a_time_are_doubtful() ->
             prompt_tokens=1,
             billedTokens=2,
             session_cost=3,
-            usage={"audio_tokens": 4, "kind": "x"},
+            usage={"audio_tokens": 4, "kind": "x", "prompt_tokens_details": {"cached_tokens": 1}},
             end_time="5",
             candidate="6",
             prompt={"tokens of mine": 7},
