@@ -41,6 +41,7 @@ async def test_a_link_opens_the_project_for_reading_and_nothing_else(
     text = text_of(await html_of(stranger, f"/projects/{project_id}"))
     assert "Runs 2" in text
     assert "Sign out" not in text
+    assert "What if" not in text
     assert (await stranger.get(f"/experiments?project={project_id}")).status_code == 200
     assert (await stranger.get("/charts/cost.svg", query_string={"project": project_id})).status_code == 200
     for closed in (
@@ -48,6 +49,8 @@ async def test_a_link_opens_the_project_for_reading_and_nothing_else(
         f"/projects/{project_id}/runs/one",
         f"/projects/{project_id}/sessions",
         f"/projects/{project_id}/settings",
+        f"/projects/{project_id}/costs",
+        f"/charts/what-if.json?project={project_id}&model=gpt-4o",
         f"/projects/{project_id}-other",
         "/admin/prices",
         "/account",

@@ -13,7 +13,8 @@ from quart.typing import ResponseReturnValue
 from api.current import actor, services
 from runtally.access import projects
 from runtally.access.scopes import Scope, demand
-from runtally.errors import Detail, InvalidPrice, NotFound
+from runtally.audit import ActorKind
+from runtally.errors import Detail, Forbidden, InvalidPrice, NotFound
 from runtally.models.project import Project
 from runtally.pricing.draft import read_time
 from runtally.runs.drift_queries import Drift, select_drifts
@@ -116,7 +117,7 @@ class CostsPage(Page, frozen=True):
 @signed_in
 async def costs(project_id: str) -> ResponseReturnValue:
     """Show the supposed cost of the last 30 days, and the difference between reported and computed costs."""
-    demand(actor(), Scope.METRICS_READ, project_id)
+    _demand(project_id)
     now = services().clock()
     async with services().cells.of(project_id).database.session() as session:
         project = await projects.get(session, project_id)
@@ -143,7 +144,7 @@ async def costs(project_id: str) -> ResponseReturnValue:
 async def supposed_chart() -> ResponseReturnValue:
     """Return the cost of each of the last 30 days, and its cost on the supposition."""
     project_id, now = requested_project(request.args), services().clock()
-    demand(actor(), Scope.METRICS_READ, project_id)
+    _demand(project_id)
     if project_id is None:
         raise NotFound
     target = _target(request.args, now)
@@ -151,6 +152,13 @@ async def supposed_chart() -> ResponseReturnValue:
         used = await read_usage_by_day(snapshots, project_id, now - SINCE, now)
     drawn = what_if_by_day(supposed_days(used.days, target, project_id, now))
     return await payload_of(drawn)
+
+
+def _demand(project_id: str | None) -> None:
+    """Raises `Forbidden` also for who follows a link: prices of the project's own and discounts could be told from the amounts."""
+    demand(actor(), Scope.METRICS_READ, project_id)
+    if actor().kind is ActorKind.LINK:
+        raise Forbidden
 
 
 def supposed_days(
