@@ -54,5 +54,7 @@ POINT_SIZE = 5.5
 
 
 def variable(slot: str) -> str:
-    """A colour of the theme, as CSS: one drawing serves both themes."""
+    """A colour of the theme, as CSS: one drawing serves both themes. Raises `ValueError` for no colour, which draws nothing."""
+    if not slot:
+        raise ValueError("A colour has no name.")
     return f"var(--{slot})"

@@ -155,7 +155,7 @@ def _key(chart: Chart) -> Iterator[str]:
         if entry.slot == "previous":
             mark = f'<path d="M{x:.1f} {y - 4}h11" stroke="var(--text)" stroke-width="1.5" stroke-dasharray="3 2"/>'
         else:
-            mark = f'<rect x="{x:.1f}" y="{y - 9}" width="9" height="9" rx="2.5" fill="var(--{entry.slot})"/>'
+            mark = f'<rect x="{x:.1f}" y="{y - 9}" width="9" height="9" rx="2.5" fill="{variable(entry.slot)}"/>'
         yield f'<g data-line="{line}">{mark}{_text(entry.name, x + 16, y, "", "text2")}</g>'
         x += width
 
@@ -190,7 +190,7 @@ def _drawn(chart: Chart, plot: _Plot) -> Iterator[str]:
         )
         lines: dict[str, list[Mapping[str, object]]] = {}
         for point in datasets["points"]:
-            lines.setdefault(str(point.get("slot") or chart.tip_rows[0].slot), []).append(point)
+            lines.setdefault(str(point.get("slot") or chart.spec.slot), []).append(point)
         for slot, points in lines.items():
             yield from _line(points, slot, plot)
     for row in _numbers(datasets.get("marks", ())):
@@ -286,7 +286,7 @@ def _numbers(rows: Iterable[Mapping[str, object]]) -> Iterable[Mapping[str, floa
 
 
 def _text(text: str, x: float, y: float, attributes: str, colour: str) -> str:
-    return f'<text x="{round(x, 1)}" y="{round(y, 1)}" {attributes} fill="var(--{colour})">{_escaped(text)}</text>'
+    return f'<text x="{round(x, 1)}" y="{round(y, 1)}" {attributes} fill="{variable(colour)}">{_escaped(text)}</text>'
 
 
 def _escaped(text: str) -> str:

@@ -7,6 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from runtally.runs.session import Point
 from runtally.usage.dimensions import MODEL
 from runtally.usage.sketch import Latency
 from runtally.usage.summary import Summary
@@ -14,7 +15,7 @@ from runtally.usage.totals import Totals
 from runtally.usage.window import Range, Window
 from tests.summaries import Slice, made_summary
 from tests.unit.charts.made import cost
-from webapp.charts import series
+from webapp.charts import look, series, session
 from webapp.charts.chart import Chart
 from webapp.charts.metrics import Metric
 from webapp.charts.svg import HEIGHT, WIDTH, Look, first_paint, svg_of
@@ -126,3 +127,17 @@ def test_colours_are_those_of_the_pages_and_follow_the_viewer_unless_asked_other
     assert "#17191e" in dark
     assert "#17191e" not in light
     assert Look.parse("none-such") is Look.AUTO
+
+
+def test_a_session_s_line_is_drawn_before_any_script_in_the_colour_that_its_key_names() -> None:
+    now = datetime(2026, 7, 1, tzinfo=UTC)
+    points = [Point(number=number, at=now, total_usd=Decimal(number)) for number in (1, 2, 3)]
+
+    drawn = first_paint(session.cost_so_far(points))
+
+    assert f'stroke="var(--{session.SLOT})"' in drawn
+
+
+def test_a_colour_without_a_name_is_refused() -> None:
+    with pytest.raises(ValueError, match="no name"):
+        look.variable("")
