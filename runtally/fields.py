@@ -16,6 +16,7 @@ from msgspec import Meta, UnsetType
 
 from runtally.errors import Detail, InvalidJson, InvalidPayload
 from runtally.money import MAX_USD
+from runtally.units import FURTHER_UNITS, MAX_UNIT_NAME, MAX_UNITS, Measured
 
 MAX_COUNT = 2**53 - 1
 """The largest whole number that every JSON client can send exactly."""
@@ -25,6 +26,7 @@ MAX_NAME = 256
 MAX_PROJECT_ID = 128
 MAX_PREVIEW = 160
 MAX_LABEL = 64
+MAX_TIER = 32
 MAX_TAGS = 20
 MAX_METADATA_BYTES = 16 * 1024
 MAX_METADATA_LEVELS = 5
@@ -69,6 +71,28 @@ Tags = Annotated[
 ]
 Metadata = Annotated[
     dict[str, Any], Meta(description="an object of at most 16 KiB and 5 levels, with numbers of at most 300 digits")
+]
+_UNIT_COUNT = {"minimum": 0, "maximum": MAX_COUNT}
+Units = Annotated[
+    dict[str, Any],
+    Meta(
+        max_length=MAX_UNITS,
+        description="an object that maps at most 32 names of units to numbers from 0 to 2^53 - 1",
+        extra_json_schema={
+            "propertyNames": {"maxLength": MAX_UNIT_NAME, "pattern": NOT_BLANK},
+            "properties": {
+                unit.name: {
+                    "type": ["number" if unit.measured is Measured.SECONDS else "integer", "null"],
+                    **_UNIT_COUNT,
+                }
+                for unit in FURTHER_UNITS
+            },
+            "additionalProperties": {"type": ["number", "null"], **_UNIT_COUNT},
+        },
+    ),
+]
+Tier = Annotated[
+    str, Meta(max_length=MAX_TIER, pattern=_WITHOUT_NUL, description="a string of at most 32 characters, without NUL")
 ]
 # msgspec does not decode raw values, so these constraints only document them; the reader enforces them.
 _NUMBER = {"type": ["number", "null"], "minimum": 0}

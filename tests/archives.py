@@ -51,6 +51,7 @@ def made(project_id: str, day: int, number: int = 0) -> StoredRun:
         return plain
     plain.status, plain.error_code, plain.finish_reason = Status.ERROR, 'a "quoted", \\ code', ""
     plain.input_tokens, plain.output_tokens, plain.cached_input_tokens = 2**53 - day, day, 0
+    plain.units, plain.service_tier, plain.region = {"webSearch": 2, "audioSeconds": 0.1}, "flex", "us"
     plain.latency_ms = 100 * number + day
     plain.cost_usd = Decimal("0.100000000001") * (day + 1)
     plain.cost_source, plain.cost_estimated = CostSource.CATALOG, False

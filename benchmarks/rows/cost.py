@@ -11,7 +11,7 @@ from runtally.models.price import Match
 from runtally.pricing.book import PriceBook
 from runtally.pricing.cost import Price, Rates, resolve_cost
 from runtally.pricing.match import PriceCandidate
-from runtally.tokens import INPUT, Usage
+from runtally.units import INPUT, Usage
 
 ENTRIES, FEW_ENTRIES = 5_000, 50
 GOAL_US = 5.0

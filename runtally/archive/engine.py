@@ -35,8 +35,8 @@ _TYPES: dict[object, str] = {
     datetime: "TIMESTAMPTZ",
     "Decimal": f"DECIMAL({arrow.USD_DIGITS}, {USD_DECIMALS})",
 }
-# In a file both are JSON text.
-_SHOWN = """tags::JSON::VARCHAR[] AS tags, metadata::JSON AS metadata"""
+# In a file they are JSON text.
+_SHOWN = """tags::JSON::VARCHAR[] AS tags, units::JSON AS units, metadata::JSON AS metadata"""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

@@ -67,7 +67,12 @@ ORDER BY occurred_at, id
    LIMIT $3"""
 
 # As text where Python or JSON could change a digit; lists and objects as the text that a file has of them.
-_EXPRESSIONS = {"tags": "to_json(tags)::text", "metadata": "metadata::text", "key_id": "key_id::text"}
+_EXPRESSIONS = {
+    "tags": "to_json(tags)::text",
+    "units": "units::text",
+    "metadata": "metadata::text",
+    "key_id": "key_id::text",
+}
 _COLUMNS = ", ".join(f"{_EXPRESSIONS.get(name, name)} AS {name}" for name in StoredRun.__struct_fields__)
 SELECT_DOCUMENTS = f"""
   SELECT row_to_json(document)::text

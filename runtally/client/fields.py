@@ -31,6 +31,9 @@ _FIELDS: Final = (
     Field("error_code", Kind.TEXT),
     Field("finish_reason", Kind.TEXT),
     *(Field(name, Kind.COUNT) for name in OutgoingRun.__struct_fields__ if name.endswith("_tokens")),
+    Field("units", Kind.OBJECT),
+    Field("service_tier", Kind.TEXT),
+    Field("region", Kind.TEXT),
     Field("latency_ms", Kind.DURATION),
     Field("time_to_first_token_ms", Kind.DURATION),
     Field("cost_usd", Kind.MONEY),
@@ -115,8 +118,8 @@ def automatic(column: str) -> tuple[Field, str | None] | None:
 
 
 def is_usage(name: str) -> bool:
-    """Return whether the field of this Python name says how much was used: tokens or a cost."""
-    return name.endswith("_tokens") or name == "cost_usd"
+    """Return whether the field of this Python name says how much was used: tokens, other units or a cost."""
+    return name.endswith("_tokens") or name in {"units", "cost_usd"}
 
 
 def is_telling(column: str) -> bool:

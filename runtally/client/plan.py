@@ -119,7 +119,7 @@ def _columns(row: dict[str, Any]) -> Iterator[str]:
     """The columns of the row, and those in its objects and theirs (`usage.prompt_tokens_details.cached_tokens`)."""
     for column, value in row.items():
         yield column
-        if not isinstance(value, dict) or squashed(column) == "metadata":
+        if not isinstance(value, dict) or squashed(column) in {"metadata", "units"}:
             continue
         for key, inner in value.items():
             yield f"{column}.{key}"

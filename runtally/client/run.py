@@ -41,6 +41,9 @@ class OutgoingRun(msgspec.Struct, rename=wire_name, omit_defaults=True, kw_only=
     reasoning_tokens: int | None = None
     audio_input_tokens: int | None = None
     audio_output_tokens: int | None = None
+    units: dict[str, Any] | None = None
+    service_tier: str | None = None
+    region: str | None = None
     latency_ms: int | None = None
     time_to_first_token_ms: int | None = None
     cost_usd: Decimal | None = None

@@ -24,7 +24,7 @@ from runtally.ingest.wire import WireRun
 from runtally.models.run import Status, StoredRun
 from runtally.money import MAX_USD, plain, to_usd
 from runtally.privacy import ContentRule
-from runtally.tokens import TOKEN_KINDS, WHOLES
+from runtally.units import TOKEN_KINDS, WHOLES, read_units
 
 _T = TypeVar("_T")
 _PART_COLUMNS = tuple(kind.count_column for kind in TOKEN_KINDS if kind not in WHOLES)
@@ -69,10 +69,12 @@ def normalize(sent: WireRun, project_id: str, now: datetime, rule: ContentRule) 
     run.prompt_hash = sent.prompt_hash or None
     run.time_to_first_token_ms = sent.time_to_first_token_ms
     run.finish_reason = sent.finish_reason or None
-    if sent.session_id is not None:
-        run.session_id = trimmed(sent.session_id) or None
-    if sent.user_id is not None:
-        run.user_id = trimmed(sent.user_id) or None
+    run.session_id = (sent.session_id and trimmed(sent.session_id)) or None
+    run.user_id = (sent.user_id and trimmed(sent.user_id)) or None
+    if sent.units is not None or sent.service_tier is not None or sent.region is not None:
+        run.units = None if sent.units is None else read_units(sent.units, wrong)
+        run.service_tier = (sent.service_tier and sent.service_tier.strip().lower()) or None
+        run.region = (sent.region and sent.region.strip()) or None
     if sent.tags:
         run.tags = distinct_tags(sent.tags)
     if sent.prompt is not UNSET or sent.completion is not UNSET or sent.prompt_preview is not None:

@@ -22,10 +22,12 @@ from runtally.fields import (
     Quantity,
     Tags,
     Text,
+    Tier,
+    Units,
     camel,
 )
 from runtally.models.run import CostSource, Status
-from runtally.tokens import TOKEN_KINDS
+from runtally.units import FURTHER_UNITS, TOKEN_KINDS
 
 
 class WireTokens(msgspec.Struct, frozen=True):
@@ -55,6 +57,9 @@ class WireRun(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
     reasoning_tokens: Count | None = None
     audio_input_tokens: Count | None = None
     audio_output_tokens: Count | None = None
+    units: Units | None = None
+    service_tier: Tier | None = None
+    region: Label | None = None
     cost_usd: Amount | UnsetType = UNSET
     latency_ms: Count | None = None
     time_to_first_token_ms: Count | None = None
@@ -107,6 +112,11 @@ MEANING = {
     "Not before 2020, at most 24 hours in the future; when missing, the time of receipt.",
     "metadata": "Free-form, at most 16 KiB and 5 levels deep, without NUL. Keys that name content, such as `messages`, are dropped.",
     **{camel(kind.count_column): kind.sent for kind in TOKEN_KINDS},
+    "units": "Counts of what else the vendor charges for, by name: "
+    + ", ".join(unit.name for unit in FURTHER_UNITS)
+    + ". Other names are kept, without a price.",
+    "serviceTier": "Service tier that the vendor charged, such as batch, flex or priority; kept in lower case.",
+    "region": "Region in which the vendor processed the call, such as us, where its price depends on that.",
     "costUSD": "Cost in US dollars, as the client knows it; the server computes its own wherever it has a price.",
     "latencyMs": "Latency in milliseconds.",
     "timeToFirstTokenMs": "Milliseconds until the first token of a streamed answer; when missing, metadata.timeToFirstTokenMs.",

@@ -1,6 +1,6 @@
 """Runs as Arrow, the columns in memory of which Parquet files are made.
 
-Money is decimal128, times are UTC timestamps in microseconds, identities are text, tags and metadata are JSON text.
+Money is decimal128, times are UTC timestamps in microseconds, identities are text, tags, units and metadata are JSON text.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,9 +22,6 @@ USD_DIGITS = 38
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _FIELDS = msgspec.structs.fields(StoredRun)
-
-# Names of columns whose JSON is text in a file: lists and objects.
-JSON_COLUMNS = ("tags", "metadata")
 
 
 def schema() -> "Schema":

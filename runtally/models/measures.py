@@ -6,7 +6,7 @@ from decimal import Decimal
 from sqlalchemy import BigInteger, Numeric
 from sqlalchemy.types import TypeEngine
 
-from runtally.tokens import TOKEN_KINDS, TokenKind
+from runtally.units import TOKEN_KINDS, Unit
 
 ADDED = "1"
 """The weight of runs that are all added. Otherwise a weight is SQL: 1 for a run that is added, -1 for one that is
@@ -56,7 +56,7 @@ def _count(name: str, comment: str, condition: str | None = None, *, in_dimensio
     return Measure(name, comment, BigInteger, int, condition=condition, in_dimensions=in_dimensions)
 
 
-def _tokens(kind: TokenKind) -> Measure:
+def _tokens(kind: Unit) -> Measure:
     # Sums of counts that clients send may exceed any integer.
     return Measure(
         kind.count_column,

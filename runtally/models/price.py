@@ -10,7 +10,7 @@ from sqlalchemy.types import Boolean
 from sqlmodel import SQLModel
 
 from runtally.models.base import PricePerMillion, TextArray, Timestamp, column, identity
-from runtally.tokens import PRICE_COLUMNS
+from runtally.units import PRICE_COLUMNS
 
 AMOUNT_COLUMNS = (*PRICE_COLUMNS, "per_thousand_requests")
 """The amounts of a price, in the order of forms and lists."""

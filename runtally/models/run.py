@@ -12,7 +12,7 @@ from sqlalchemy.types import Boolean
 from sqlmodel import SQLModel
 
 from runtally.models.base import Json, TextArray, Timestamp, Usd, column
-from runtally.tokens import kind_named
+from runtally.units import kind_named
 
 
 class Status(StrEnum):
@@ -54,6 +54,11 @@ class RunColumns(SQLModel):
     reasoning_tokens: int | None = count_of("reasoning")
     audio_input_tokens: int | None = count_of("audio_input")
     audio_output_tokens: int | None = count_of("audio_output")
+    units: dict[str, Any] | None = column(
+        "Counts of further units that are charged, by name, such as webSearch; empty without any.", Json, default=None
+    )
+    service_tier: str | None = column("Service tier that the vendor charged, in lower case.", default=None)
+    region: str | None = column("Region in which the vendor processed the call, as sent.", default=None)
     latency_ms: int | None = column("Latency in milliseconds.", BigInteger, default=None)
     time_to_first_token_ms: int | None = column(
         "Milliseconds until the first token of a streamed answer.", BigInteger, default=None
@@ -137,6 +142,9 @@ class StoredRun(msgspec.Struct, kw_only=True, omit_defaults=True):
     reasoning_tokens: int | None = None
     audio_input_tokens: int | None = None
     audio_output_tokens: int | None = None
+    units: dict[str, int | float] | None = None
+    service_tier: str | None = None
+    region: str | None = None
     latency_ms: int | None = None
     time_to_first_token_ms: int | None = None
     cost_usd: Decimal | None = None

@@ -1,6 +1,6 @@
 """Compute the cost of a run: the price rules of the contract, in whole pico-dollars. Pure; `match` finds the price.
 
-Some kinds of tokens are part of others, as `runtally.tokens` says. A part is subtracted and priced on its own where the
+Some kinds of tokens are part of others, as `runtally.units` says. A part is subtracted and priced on its own where the
 price has an amount for it; otherwise it stays in the whole and costs the same as the rest. A client that reports more
 parts than the whole is charged for the parts, and nothing of the whole is left. A fee for each request is added,
 whatever the number of tokens.
@@ -18,7 +18,7 @@ import msgspec
 
 from runtally.models.run import CostSource
 from runtally.money import PRICE_DECIMALS, USD_DECIMALS, from_pico
-from runtally.tokens import INPUT, OUTPUT, TOKEN_KINDS, TokenKind, by_whole
+from runtally.units import INPUT, OUTPUT, TOKEN_KINDS, Unit, by_whole
 
 MILLION = 1_000_000
 THOUSAND = 1_000
@@ -81,7 +81,7 @@ class Rates:
             raise TypeError(f"No kind of tokens is priced as {', '.join(sorted(unknown))}")
         return cls(tuple(picos.get(kind.rate) for kind in TOKEN_KINDS))
 
-    def __getitem__(self, kind: TokenKind) -> int | None:
+    def __getitem__(self, kind: Unit) -> int | None:
         return self.picos[_PLACES[kind]]
 
 
@@ -107,7 +107,7 @@ class Price:
 class Line:
     """A line of a cost: `quantity` tokens at `rate_usd` per `per` tokens cost exactly `amount_usd`."""
 
-    kind: TokenKind | None
+    kind: Unit | None
     """None for the request's fee."""
     quantity: int
     rate_usd: Decimal
@@ -147,7 +147,7 @@ def lines_of(usage: TokenCounts, price: Price) -> tuple[Line, ...]:
     return (*lines, _line(None, 1, price.request_pico, THOUSAND)) if price.request_pico else lines
 
 
-def _line(kind: TokenKind | None, quantity: int, pico: int, per: int) -> Line:
+def _line(kind: Unit | None, quantity: int, pico: int, per: int) -> Line:
     return Line(kind, quantity, _RATE_STEPS[per] * pico, per, from_pico(quantity * pico))
 
 

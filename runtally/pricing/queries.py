@@ -14,7 +14,7 @@ from runtally.money import pico_per_token
 from runtally.pricing.cost import THOUSAND, Price, Rates
 from runtally.pricing.discount import Discount
 from runtally.pricing.match import PriceCandidate
-from runtally.tokens import PRICE_COLUMNS
+from runtally.units import PRICE_COLUMNS
 from runtally.usage.sums.tables import SLICES
 
 _CANDIDATE = f"""

@@ -32,6 +32,8 @@ from runtally.fields import (
     ProjectId,
     Tags,
     Text,
+    Tier,
+    Units,
     camel,
     exact,
     metadata_faults,
@@ -44,6 +46,7 @@ from runtally.fields import (
 from runtally.models.run import CostSource, Status, StoredRun
 from runtally.money import MAX_USD, as_json, plain, to_usd
 from runtally.privacy import ContentRule
+from runtally.units import read_units
 
 SIGNATURE_HEADER = "x-svc-signature"
 SIGNATURE_PREFIX = "sha256="
@@ -91,6 +94,9 @@ class LiveRun(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
     reasoning_tokens: Count | None = None
     audio_input_tokens: Count | None = None
     audio_output_tokens: Count | None = None
+    units: Units | None = None
+    service_tier: Tier | None = None
+    region: Label | None = None
     latency_ms: Count | None = None
     time_to_first_token_ms: Count | None = None
     cost_usd: Amount | UnsetType = UNSET
@@ -229,6 +235,8 @@ def _checked(document: LiveRun, now: datetime, rule: ContentRule) -> StoredRun:
         values[name] = to_usd(number) if isinstance(number, Decimal) and least <= number <= MAX_USD else None
         if number is not None and values[name] is None:
             details.append(Detail(camel(name), f"must be a number from {plain(least)} to {plain(MAX_USD)}"))
+    if document.units is not None:
+        values["units"] = read_units(document.units, details)
     if document.metadata is not None and (fault := search_fault(document.metadata)):
         details.append(Detail("metadata", fault))
     elif document.metadata is not None:

@@ -30,9 +30,10 @@ _AROUND = timedelta(days=1)
 AnyRun = TypeVar("AnyRun", StoredRun, ListedRun)
 _FIELDS = msgspec.structs.fields(StoredRun)
 _TIMES = {one.name for one in _FIELDS if datetime in (one.type, *get_args(one.type))}
+_OBJECTS = ("units", "metadata")
 _LISTED = tuple(one.name for one in fields(ListedRun) if one.name != "is_archived")
 _COLUMNS = ", ".join(
-    f"epoch_us({one.name})" if one.name in _TIMES else f"{one.name}::text" if one.name == "metadata" else one.name
+    f"epoch_us({one.name})" if one.name in _TIMES else f"{one.name}::text" if one.name in _OBJECTS else one.name
     for one in _FIELDS
 )
 
@@ -241,6 +242,7 @@ def _stored_run(row: Sequence[Any]) -> StoredRun:
     for name in _TIMES:
         if values[name] is not None:
             values[name] = read_time(values[name])
-    if values["metadata"] is not None:
-        values["metadata"] = msgspec.json.decode(values["metadata"])
+    for name in _OBJECTS:
+        if values[name] is not None:
+            values[name] = msgspec.json.decode(values[name])
     return msgspec.convert(values, StoredRun)

@@ -8,7 +8,7 @@ from decimal import Decimal
 from runtally.clock import start_of_day
 from runtally.models.measures import MEASURES
 from runtally.models.rollup import GRAINS
-from runtally.tokens import COUNT_COLUMNS, Usage
+from runtally.units import COUNT_COLUMNS, Usage
 from runtally.usage.dimensions import BY_MODEL
 from runtally.usage.filter import RunFilter
 from runtally.usage.question import Question

@@ -48,6 +48,29 @@ async def test_a_whole_number_may_be_written_as_json_schema_knows_it(
     assert_error(answer, 422, "invalid_payload", paths=["inputTokens", "outputTokens", "latencyMs"])
 
 
+async def test_units_tier_and_region_are_kept_with_names_that_are_not_known_yet(
+    client: httpx.AsyncClient, database: Database, project_id: str
+) -> None:
+    sent = {
+        "units": {"cacheWrite1h": 504, "audioSeconds": 12.5, "neverHeardOf": 3, "webSearch": 0},
+        "serviceTier": " Flex ",
+        "region": "us",
+    }
+    wrong = {"units": {"webSearch": -1, "images": 1.5, "secret name": "x"}, "serviceTier": 3, "region": []}
+
+    await client.post("/api/ingest", json=make_run(projectId=project_id, runId="a", **sent))
+    await client.post("/api/ingest", json=make_run(projectId=project_id, runId="b"))
+    refused = await client.post("/api/ingest", json=make_run(projectId=project_id, **wrong))
+
+    kept, plain = await stored_runs(database, project_id)
+    assert kept["units"] == {"cacheWrite1h": 504, "audioSeconds": 12.5, "neverHeardOf": 3}
+    assert (kept["service_tier"], kept["region"]) == ("flex", "us")
+    assert (plain["units"], plain["service_tier"], plain["region"]) == (None, None, None)
+    assert_error(
+        refused, 422, "invalid_payload", paths=["units.webSearch", "units.images", "units", "serviceTier", "region"]
+    )
+
+
 @pytest.mark.parametrize(
     ("sent", "kept"),
     [

@@ -251,6 +251,17 @@ async def test_a_run_is_shown_with_its_user_and_its_key(reader: Browser, post: P
     assert f"Ingest key {SHARED_KEY_NAME}" in text
 
 
+async def test_a_run_is_shown_with_its_further_units_its_tier_and_its_region(
+    reader: Browser, post: Post, project_id: str
+) -> None:
+    await post(make_run(runId="one", units={"webSearch": 2, "made up": 1234.5}, serviceTier="flex", region="us"))
+
+    text = text_of(await html_of(reader, f"/projects/{project_id}/runs/one"))
+
+    for fact in ("Web searches 2", "made up 1,234.5", "Service tier flex", "Region us"):
+        assert fact in text
+
+
 async def test_a_trace_shows_its_steps_in_time(reader: Browser, post: Post, project_id: str) -> None:
     await post(
         make_run(runId="b", traceId="t", timestamp=ago(seconds=10), latencyMs=1000, status="timeout"),

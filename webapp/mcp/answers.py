@@ -21,7 +21,7 @@ from runtally.money import from_pico, plain
 from runtally.names.live import LiveNames
 from runtally.pricing.book import LivePrices
 from runtally.pricing.cost import MILLION
-from runtally.tokens import TOKEN_KINDS
+from runtally.units import TOKEN_KINDS
 from runtally.usage import masking
 from runtally.usage.dimensions import (
     DIMENSIONS,

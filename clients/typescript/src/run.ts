@@ -11,6 +11,10 @@ export interface Run {
   reasoningTokens?: number;
   audioInputTokens?: number;
   audioOutputTokens?: number;
+  /** Counts of what else the vendor charges for, by name, such as `{ webSearch: 2 }`. */
+  units?: Record<string, number>;
+  serviceTier?: string;
+  region?: string;
   costUSD?: number | string;
   latencyMs?: number;
   timeToFirstTokenMs?: number;
@@ -26,7 +30,8 @@ export interface Run {
 }
 
 const MAX_NAME = 256;
-const MAX_REASON = 64;
+const MAX_LABEL = 64;
+const MAX_TIER = 32;
 const MAX_TAG = 64;
 const MAX_TAGS = 20;
 const NAMES = ["provider", "model", "errorCode", "userId", "sessionId", "traceId", "experimentId"] as const;
@@ -46,6 +51,8 @@ export function merge(outer: Run, inner: Run): Run {
 export function withinLimits(run: Run): Run {
   for (const name of TIMES) if (typeof run[name] === "number") run[name] = Math.max(0, Math.round(run[name]));
   for (const name of NAMES) if (run[name] !== undefined) run[name] = String(run[name]).slice(0, MAX_NAME);
-  if (run.finishReason) run.finishReason = String(run.finishReason).slice(0, MAX_REASON);
+  if (run.finishReason) run.finishReason = String(run.finishReason).slice(0, MAX_LABEL);
+  if (run.region) run.region = String(run.region).slice(0, MAX_LABEL);
+  if (run.serviceTier) run.serviceTier = String(run.serviceTier).slice(0, MAX_TIER);
   return run;
 }

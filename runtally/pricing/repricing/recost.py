@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from runtally.pricing.book import PriceBook
 from runtally.pricing.cost import Cost, resolve_cost
-from runtally.tokens import Usage
+from runtally.units import Usage
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from runtally.db.outbox import enqueue
 from runtally.models.run import CostSource
 from runtally.pricing.cost import Cost
 from runtally.pricing.repricing.recost import PricedRun, Recost
-from runtally.tokens import COUNT_COLUMNS, Usage
+from runtally.units import COUNT_COLUMNS, Usage
 from runtally.usage.store import ROLLUP_INPUT_COLUMNS, rollup_ctes
 
 # A run whose own model has no price is priced by the model that answered.

@@ -137,7 +137,7 @@ async def test_another_engine_reads_every_value_as_postgres_had_it(own: Database
     assert len(read) == len(expected) == 2 * OLD_RUNS
     for row, run in zip(read, expected, strict=True):
         found = dict(zip(names, row, strict=True))
-        for name in ("tags", "metadata"):
+        for name in ("tags", "units", "metadata"):
             found[name] = None if found[name] is None else json.loads(found[name])
         run |= {name: (run[name] - EPOCH) // timedelta(microseconds=1) for name in TIMES}
         run["key_id"] = None if run["key_id"] is None else str(run["key_id"])

@@ -10,7 +10,7 @@ from runtally.db.database import Database
 from runtally.errors import StoreUnavailable
 from runtally.models.price import Match
 from runtally.pricing.book import LivePrices
-from runtally.tokens import INPUT
+from runtally.units import INPUT
 from tests.factories import LONG_AGO, make_price
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)

@@ -18,7 +18,7 @@ from runtally.pricing.book import load_book
 from runtally.pricing.catalogue import SyncReport, read_catalogue, seed_if_empty, store, sync
 from runtally.pricing.catalogue_entry import CatalogueEntry
 from runtally.pricing.comparison import Comparison
-from runtally.tokens import INPUT
+from runtally.units import INPUT
 from tests.factories import make_price
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)

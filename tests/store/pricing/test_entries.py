@@ -21,7 +21,7 @@ from runtally.pricing import discounts, entries
 from runtally.pricing.book import load_book
 from runtally.pricing.draft import Draft
 from runtally.runs.read import read_run
-from runtally.tokens import INPUT
+from runtally.units import INPUT
 from tests.factories import make_price
 from tests.store.pricing.repricing.test_unpriced import stored_run
 

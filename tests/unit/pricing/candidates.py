@@ -10,7 +10,7 @@ from runtally.money import pico_per_token
 from runtally.pricing.catalogue_entry import CatalogueEntry
 from runtally.pricing.cost import Price, Rates
 from runtally.pricing.match import PriceCandidate
-from runtally.tokens import PRICE_COLUMNS
+from runtally.units import PRICE_COLUMNS
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 

@@ -15,7 +15,7 @@ from runtally.money import from_pico, pico_per_token
 from runtally.pricing.book import PriceBook
 from runtally.pricing.catalogue import read_catalogue
 from runtally.pricing.cost import Price, total_usd
-from runtally.tokens import TOKEN_KINDS, Usage
+from runtally.units import TOKEN_KINDS, Usage
 from tests.unit.pricing.candidates import candidates_of
 from tests.unit.pricing.litellm_costs import Model, Rates, models
 

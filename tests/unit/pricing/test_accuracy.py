@@ -15,7 +15,7 @@ from runtally.files import CHECKOUT
 from runtally.pricing.book import PriceBook
 from runtally.pricing.catalogue_entry import CatalogueEntry
 from runtally.pricing.cost import total_usd
-from runtally.tokens import Usage
+from runtally.units import Usage
 
 AT = datetime(2026, 11, 1, 20, tzinfo=UTC)
 MIXES = (

@@ -13,7 +13,7 @@ import pytest
 from runtally.pricing.book import PriceBook
 from runtally.pricing.catalogue_entry import CatalogueEntry
 from runtally.pricing.cost import total_usd
-from runtally.tokens import Usage
+from runtally.units import Usage
 from tests.unit.pricing.candidates import NOW
 
 AIDER = Path(__file__).parents[3].parent / "shared/data/aider.csv.gz"

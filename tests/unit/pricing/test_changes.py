@@ -10,7 +10,7 @@ from runtally.pricing.book import PriceBook
 from runtally.pricing.changes import changes_of
 from runtally.pricing.cost import Rates, resolve_cost
 from runtally.pricing.discount import Discount
-from runtally.tokens import Usage
+from runtally.units import Usage
 from runtally.usage.first_seen_queries import FirstSeen
 from runtally.usage.totals import Totals
 from runtally.usage.window import Range, Window

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from runtally.models.run import CostSource
 from runtally.money import MAX_USD
 from runtally.pricing.cost import UNPRICED, Cost, Price, Rates, discounted, lines_of, resolve_cost, total_usd
-from runtally.tokens import INPUT, TOKEN_KINDS, Usage
+from runtally.units import INPUT, TOKEN_KINDS, Usage
 
 MAX_TOKENS = 2**53 - 1
 MAX_PICO = 10**14 - 1

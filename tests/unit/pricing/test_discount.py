@@ -8,7 +8,7 @@ import pytest
 
 from runtally.pricing.cost import Price, Rates, total_usd
 from runtally.pricing.discount import Discount, less_discount
-from runtally.tokens import Usage
+from runtally.units import Usage
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 END = START + timedelta(days=7)

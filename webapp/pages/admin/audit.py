@@ -17,7 +17,7 @@ from runtally.cells.cell import Cell
 from runtally.fields import MAX_ROW, parse_whole
 from runtally.models.audit import AuditEntry
 from runtally.settings import MAIN
-from runtally.tokens import TOKEN_KINDS
+from runtally.units import TOKEN_KINDS
 from webapp import formats
 from webapp.form import Form
 from webapp.links import chosen_project

@@ -14,7 +14,7 @@ from runtally.pricing.book import PriceBook
 from runtally.pricing.cost import Price
 from runtally.pricing.providers import canonical
 from runtally.runs.values import Latencies
-from runtally.tokens import INPUT, OUTPUT
+from runtally.units import INPUT, OUTPUT
 from runtally.usage.dimensions import BY_MODEL, MODEL, OTHER, PROVIDER, Dimension
 from runtally.usage.sketch import Sketch, merged, percentile
 from runtally.usage.summary import Summary

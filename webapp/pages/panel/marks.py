@@ -6,7 +6,7 @@ from runtally.money import USD_DECIMALS, from_pico
 from runtally.pricing.book import PriceBook
 from runtally.pricing.changes import PriceChange, changes_of
 from runtally.pricing.cost import Price
-from runtally.tokens import TOKEN_KINDS
+from runtally.units import TOKEN_KINDS
 from runtally.usage import masking
 from runtally.usage.dimensions import OTHER, dimension_of_key
 from runtally.usage.first_seen_queries import FirstSeen, select_first_seen

@@ -15,7 +15,7 @@ from runtally.pricing.covered import Covered
 from runtally.pricing.draft import Draft, read_draft
 from runtally.runs.model_usage import ModelUsage, read_usage_by_day
 from runtally.runs.what_if import Target, cost_at, suppose
-from runtally.tokens import PRICE_COLUMNS, Usage
+from runtally.units import PRICE_COLUMNS, Usage
 from webapp import changes, formats
 
 SINCE = timedelta(days=30)

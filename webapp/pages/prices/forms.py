@@ -14,7 +14,7 @@ from runtally.errors import InvalidPrice, OverlappingPrice
 from runtally.models.price import Match, PriceEntry
 from runtally.pricing import entries
 from runtally.pricing.draft import FIELDS, Draft, read_draft
-from runtally.tokens import TOKEN_KINDS, TokenKind
+from runtally.units import TOKEN_KINDS, Unit
 from webapp.form import Form, sent_form
 from webapp.pages.prices.covered import CoveredModels, covered_models
 from webapp.pages.prices.frame import PricesFrame, prices_frame
@@ -63,7 +63,7 @@ class PriceFormPage(Page, frozen=True):
     """The entry that the form cannot be saved for."""
     matches: tuple[tuple[str, str], ...] = MATCHES
     estimated: tuple[tuple[str, str], ...] = ESTIMATED
-    kinds: tuple[TokenKind, ...] = TOKEN_KINDS
+    kinds: tuple[Unit, ...] = TOKEN_KINDS
 
     @property
     def document_title(self) -> str:

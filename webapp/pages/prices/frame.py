@@ -8,7 +8,7 @@ from msgspec import Struct
 from quart import url_for
 
 from runtally.models.price import PriceEntry, PriceSource
-from runtally.tokens import TOKEN_KINDS
+from runtally.units import TOKEN_KINDS
 from webapp import formats
 from webapp.pages.admin.frame import Frame, frame
 from webapp.pages.panel.ranges import Choice

@@ -19,7 +19,7 @@ from runtally.pricing.draft import read_time
 from runtally.pricing.match import LookUp
 from runtally.pricing.providers import provider_key
 from runtally.pricing.queries import select_candidate
-from runtally.tokens import COUNT_COLUMNS, Usage
+from runtally.units import COUNT_COLUMNS, Usage
 from webapp import formats
 from webapp.form import Form
 from webapp.pages.prices.frame import PricesFrame, prices_frame

@@ -19,6 +19,7 @@ from runtally.runs import read
 from runtally.runs.sources import RunSource
 from runtally.runs.totals import read_totals
 from runtally.runs.trace import Step, Trace
+from runtally.units import FURTHER
 from runtally.usage.dimensions import MODEL
 from runtally.usage.filter import Outcome, Period, RunFilter
 from webapp import formats
@@ -211,6 +212,12 @@ def _facts(one: StoredRun, key_name: str | None, archived_at: datetime | None) -
     yield Fact("Provider", one.provider, runs_url(project_id=project_id, provider=one.provider))
     yield Fact("Tokens in", count(one.input_tokens))
     yield Fact("Tokens out", count(one.output_tokens))
+    for name, number in (one.units or {}).items():
+        yield Fact(FURTHER[name].label if name in FURTHER else name, f"{number:,}")
+    if one.service_tier:
+        yield Fact("Service tier", one.service_tier)
+    if one.region:
+        yield Fact("Region", one.region)
     yield from _speed(one)
     yield from _instrumentation(one)
     yield from _belongings(one, archived_at)

@@ -19,7 +19,7 @@ Fields = dict[str, Any]
 MAX_TAGS, MAX_TAG, MAX_BEGUN = 20, 64, 10_000
 # Of names longer than these the server would refuse the run.
 _NAMES = ("provider", "model", "errorCode", "userId", "sessionId", "traceId", "experimentId")
-_LIMITS = {**dict.fromkeys(_NAMES, 256), "finishReason": 64}
+_LIMITS = {**dict.fromkeys(_NAMES, 256), "finishReason": 64, "serviceTier": 32, "region": 64}
 _SHORTEST = min(_LIMITS.values())
 _ENDS = ("completed", "failed", "cancelled")  # Of a response's states those that end it.
 

@@ -1,4 +1,4 @@
-"""Every record of counts or prices has each kind of tokens; what else handles them reads `runtally.tokens`."""
+"""Every record of counts or prices has each kind of tokens; what else handles them reads `runtally.units`."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,7 +12,7 @@ from runtally.models.run import RunColumns, StoredRun
 from runtally.pricing.catalogue_entry import CatalogueEntry
 from runtally.pricing.draft import FIELDS
 from runtally.reporting.document import LiveRun
-from runtally.tokens import COUNT_COLUMNS, PRICE_COLUMNS, TOKEN_KINDS, Usage, by_whole
+from runtally.units import COUNT_COLUMNS, PRICE_COLUMNS, TOKEN_KINDS, Usage, by_whole
 from runtally.usage.totals import Totals
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +62,7 @@ def test_a_part_follows_its_whole() -> None:
 def test_no_other_module_lists_the_kinds() -> None:
     """The last kind that was added stands for all: only records, and what reads foreign names, name it."""
     allowed = {
-        "tokens.py",
+        "units.py",
         "models/run.py",
         "models/price.py",
         "ingest/wire.py",
