@@ -1,0 +1,44 @@
+"""The agents whose files are read, and those whose files are no use, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from runtally_client.agent_files import (
+    claude_code,
+    cline,
+    codex,
+    copilot,
+    gemini,
+    opencode,
+    openhands,
+    pi,
+    qwen,
+    vibe,
+)  # fmt: skip
+from runtally_client.agent_files.reading import Agent, Home, Notes, Run
+
+AGENTS = (
+    Agent(claude_code.NAME, "Claude Code", claude_code.read),
+    Agent(codex.NAME, "Codex", codex.read),
+    Agent(gemini.NAME, "Gemini CLI", gemini.read),
+    Agent(qwen.NAME, "Qwen Code", qwen.read),
+    Agent(copilot.NAME, "Copilot CLI", copilot.read),
+    Agent(opencode.NAME, "opencode", opencode.read),
+    Agent(cline.NAME, "Cline CLI", cline.read),
+    Agent(vibe.NAME, "Mistral Vibe", vibe.read),
+    Agent(openhands.NAME, "OpenHands", openhands.read),
+    Agent(pi.NAME, "pi", pi.read),
+)
+UNFIT = {
+    "aider": "the counts of its streamed calls are its own estimates; use LiteLLM's callback or a proxy",
+    "continue": "its files have no times, and no cached tokens of OpenAI's models; use a proxy",
+}
+
+
+def read(home: Home, notes: Notes, names: Iterable[str] = ()) -> Iterator[Run]:
+    """Yield the calls of the named agents, or of all that have files in the home."""
+    wanted = set(names)
+    for agent in AGENTS:
+        if not wanted or agent.name in wanted:
+            yield from agent.read(home, notes)

@@ -1,0 +1,544 @@
+"""Calls that coding agents keep on disk become runs, each once and without a word of what was said."""
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtally.db.database import Database
+from runtally_client import _sender
+from runtally_client.agent_files import cli, sync
+from runtally_client.agent_files.reading import Home, Notes, Run
+from runtally_client.agent_files.registry import AGENTS, read
+from tests.receiver import refuse, running_receiver
+from tests.serving import Server
+
+SAID = "canary-of-a-prompt"
+AT, AT_MS, AT_SECONDS = "2026-11-20T10:00:00.250Z", 1795168800250, 1795168800.25
+CWD = "/home/ada/acme"
+
+
+def write_lines(path: Path, *lines: object, end: str = "\n") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(json.dumps(line) for line in lines) + end)
+
+
+def runs_of(home: Path) -> list[Run]:
+    return list(read(Home(home), Notes()))
+
+
+def figures(run: Run) -> tuple[Any, ...]:
+    """Return provider, model, start, session, and the counts: input, cached, written, output, reasoning."""
+    names = ("inputTokens", "cachedInputTokens", "cacheWriteTokens", "outputTokens", "reasoningTokens")
+    return (
+        run["provider"],
+        run["model"],
+        run["timestamp"],
+        run["sessionId"],
+        *(run.get(name, 0) for name in names),
+    )
+
+
+# A home of each agent -------------------------------------------------------------------------------------------------------
+
+
+def claude_line(request: str, number: int, **more: str) -> dict[str, Any]:
+    usage = {
+        "input_tokens": 100 + number,
+        "cache_read_input_tokens": 2_000 + number,
+        "cache_creation_input_tokens": 70 + number,
+        "cache_creation": {"ephemeral_5m_input_tokens": 40, "ephemeral_1h_input_tokens": 30 + number},
+        "output_tokens": 500 + number,
+        "output_tokens_details": {"thinking_tokens": 17},
+        "server_tool_use": {"web_search_requests": 2},
+        "service_tier": "batch",
+        "inference_geo": "us",
+    }
+    message = {"id": f"msg_{request}", "role": "assistant", "model": "claude-opus-4-6", "usage": usage}
+    return {
+        "type": "assistant",
+        "requestId": request,
+        "sessionId": "s-1",
+        "timestamp": AT,
+        "cwd": CWD,
+        "version": "2.1.332",
+        "gitBranch": "main",
+        "message": {**message, "content": [{"type": "text", "text": SAID}]},
+        **more,
+    }
+
+
+def write_claude(home: Path) -> None:
+    folder = home / ".claude/projects/-home-ada-acme"
+    failed = {"status": 429, "requestId": "req_3", "message": SAID}
+    write_lines(
+        folder / "s-1.jsonl",
+        {"type": "user", "message": {"role": "user", "content": SAID}, "sessionId": "s-1", "timestamp": AT},
+        claude_line("req_1", 1),
+        claude_line("req_1", 1),
+        {"type": "system", "subtype": "api_error", "error": failed, "sessionId": "s-1", "timestamp": AT},
+    )
+    # A fork begins with its parent's lines under its own id, and goes on with calls of its own.
+    write_lines(
+        folder / "s-2.jsonl",
+        claude_line("req_1", 1, sessionId="s-2", requestSessionId="s-1"),
+        claude_line("req_2", 2, sessionId="s-2"),
+    )
+
+
+def write_codex(home: Path) -> None:
+    def used(place: int, response: str, number: int) -> dict[str, Any]:
+        usage = {
+            "input_tokens": 3_000 + number,
+            "cached_input_tokens": 1_000 + number,
+            "cache_write_input_tokens": 200 + number,
+            "output_tokens": 600 + number,
+            "reasoning_output_tokens": 50 + number,
+        }
+        payload = {"thread_id": "t-1", "session_id": "t-0", "turn_id": "turn", "response_id": response, "usage": usage}
+        return {"timestamp": AT, "ordinal": place, "type": "token_usage_record", "payload": payload}
+
+    write_lines(
+        home / ".codex/sessions/2026/11/20/rollout-2026-11-20T10-00-00-t-1.jsonl",
+        {
+            "type": "session_meta",
+            "ordinal": 0,
+            "timestamp": AT,
+            "payload": {"id": "t-1", "cwd": CWD, "cli_version": "0.171.0", "subagent_history_start_ordinal": 3},
+        },
+        used(1, "resp_of_its_parent", 900),
+        {"type": "turn_context", "ordinal": 3, "payload": {"turn_id": "turn", "model": "gpt-5.1-codex"}},
+        {"type": "response_item", "ordinal": 4, "payload": {"arguments": SAID}},
+        used(5, "resp_1", 1),
+        {"type": "event_msg", "ordinal": 6, "payload": {"type": "token_count", "info": None}},
+    )
+
+
+def write_gemini(home: Path) -> None:
+    def message(number: int) -> dict[str, Any]:
+        tokens = {"input": 800 + number, "output": 90, "cached": 300, "thoughts": 25, "tool": 7, "total": 925 + number}
+        return {
+            "id": f"m-{number}",
+            "timestamp": AT,
+            "type": "gemini",
+            "content": SAID,
+            "tokens": tokens,
+            "model": "gemini-2.5-pro",
+        }
+
+    chats = home / ".gemini/tmp/acme/chats"
+    write_lines(
+        chats / "session-1.jsonl",
+        {"sessionId": "g-1", "kind": "main", "directories": [CWD]},
+        message(1),
+        {"$set": {"messages": [message(1), {"id": "u", "type": "user", "content": SAID}]}},
+    )
+    write_lines(chats / "g-1/of-a-subagent.jsonl", {"sessionId": "g-2", "kind": "subagent"}, message(2))
+
+
+def write_qwen(home: Path) -> None:
+    event = {
+        "event.name": "qwen-code.api_response",
+        "event.timestamp": "2026-11-20T10:00:02.250Z",
+        "response_id": "chatcmpl-1",
+        "model": "qwen3-coder-plus",
+        "duration_ms": 2_000,
+        "ttft_ms": 400,
+        "input_token_count": 700,
+        "output_token_count": 80,
+        "cached_content_token_count": 600,
+        "thoughts_token_count": 20,
+    }
+    line = {"type": "system", "subtype": "ui_telemetry", "sessionId": "q-1", "timestamp": AT, "cwd": CWD}
+    usage = {"promptTokenCount": 700, "candidatesTokenCount": 80}
+    write_lines(
+        home / ".qwen/projects/-home-ada-acme/chats/q-1.jsonl",
+        {**line, "systemPayload": {"uiEvent": event}},
+        {**line, "type": "assistant", "model": "qwen3-coder-plus", "usageMetadata": usage, "message": SAID},
+        {**line, "systemPayload": {"uiEvent": {**event, "event.name": "qwen-code.tool_call", "function_args": SAID}}},
+    )
+
+
+def write_copilot(home: Path) -> None:
+    usage = {
+        "model": "gpt-5.1",
+        "inputTokens": 900,
+        "outputTokens": 75,
+        "cacheReadTokens": 610,
+        "cacheWriteTokens": 30,
+        "reasoningTokens": 12,
+        "duration": 1_000,
+        "timeToFirstTokenMs": 200.4,
+        "apiCallId": "resp_1",
+        "initiator": "user",
+    }
+    shutdown = {"modelMetrics": {"gpt-5.1": {"usage": {"inputTokens": 1_800, "outputTokens": 150}}}}
+    for session, used in (("c-1", [usage]), ("c-2", [])):
+        write_lines(
+            home / f".copilot/session-state/{session}/events.jsonl",
+            {"type": "session.start", "data": {"sessionId": session, "copilotVersion": "1.0.102"}, "timestamp": AT},
+            *({"type": "session.usage_record", "data": {"usage": one}, "timestamp": AT} for one in used),
+            {"type": "assistant.message", "data": {"content": SAID}, "timestamp": AT},
+            {"type": "session.error", "data": {"statusCode": 500, "message": SAID}, "timestamp": AT},
+            {"type": "session.shutdown", "data": shutdown, "timestamp": AT},
+        )
+
+
+def write_opencode(home: Path) -> None:
+    path = home / ".local/share/opencode/opencode.db"
+    path.parent.mkdir(parents=True)
+    tokens = {"input": 40, "output": 60, "reasoning": 15, "cache": {"read": 500, "write": 25}}
+    message = {
+        "role": "assistant",
+        "agent": "general",
+        "modelID": "claude-opus-4-6",
+        "providerID": "anthropic",
+        "cost": 0.0125,
+        "tokens": tokens,
+        "time": {"created": AT_MS, "completed": AT_MS + 104_000},
+    }
+    unanswered = {**message, "tokens": {"input": 0, "output": 0}, "time": {"created": AT_MS + 1}}
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE session (id, parent_id, version, directory, title)")
+    connection.execute("CREATE TABLE message (id, session_id, time_created, data)")
+    connection.executemany(
+        "INSERT INTO session VALUES (?, ?, '1.18.33', ?, ?)",
+        [("o-1", None, CWD, SAID), ("o-2", "o-1", CWD, SAID), ("o-fork", None, CWD, SAID)],
+    )
+    rows = [("m-1", "o-2", message), ("m-2", "o-fork", message), ("m-3", "o-2", unanswered)]
+    connection.executemany(
+        "INSERT INTO message VALUES (?, ?, 0, ?)", [(key, session, json.dumps(one)) for key, session, one in rows]
+    )
+    connection.commit()
+    connection.close()
+
+
+def write_cline(home: Path) -> None:
+    def document(number: int) -> dict[str, Any]:
+        metrics = {"inputTokens": 400 + number, "outputTokens": 33, "cacheReadTokens": 200, "cacheWriteTokens": 50}
+        answer = {
+            "id": f"msg_{number}",
+            "role": "assistant",
+            "ts": AT_MS,
+            "modelInfo": {"id": "gpt-5.1", "provider": "openai-compatible"},
+            "metrics": {**metrics, "cost": 0.5},
+            "content": [{"text": SAID}],
+        }
+        return {"agent": "reviewer", "messages": [{"role": "user", "ts": AT_MS, "content": SAID}, answer]}
+
+    folder = home / ".cline/data/sessions/1795_abc"
+    write_lines(folder / "1795_abc.json", {"cwd": CWD})
+    write_lines(folder / "1795_abc.messages.json", document(1))
+    write_lines(folder / "agent_1.messages.json", document(2))
+
+
+def write_vibe(home: Path) -> None:
+    folder = home / ".vibe/logs/session/unified/v-1"
+    usage = {"input_tokens": 300, "cached_input_tokens": 100, "output_tokens": 20}
+    succeeded = {"type": "completion_succeeded", "usage": usage, "parts": [SAID]}
+    write_lines(
+        folder / "meta.json",
+        {
+            "session_id": "v-1",
+            "end_time": "2026-11-20T11:00:00+00:00",
+            "config": {"model_name": "devstral-medium"},
+            "environment": {"working_directory": CWD},
+        },
+    )
+    write_lines(
+        folder / "journal/0001.jsonl",
+        {"type": "action_result", "payload": {"action_id": "a", "result": {"result": succeeded}}},
+        {
+            "type": "core_input",
+            "payload": {
+                "input": {
+                    "command": {"action_id": "a", "type": "completion_succeeded"},
+                    "determinism": {"time_unix_ms": AT_MS},
+                }
+            },
+        },
+    )
+    for generation, factor in (("1", 1), ("2", 3)):
+        used = {"inputTokens": 300 * factor, "cachedInputTokens": 100 * factor, "outputTokens": 20 * factor}
+        state = {"snapshot": {"session": {"tokenUsage": used}}}
+        write_lines(folder / f"generations/{generation}/projection-state.json", state)
+
+
+def write_openhands(home: Path) -> None:
+    usage = {
+        "model": "anthropic/claude-opus-4-6",
+        "prompt_tokens": 950,
+        "completion_tokens": 44,
+        "cache_read_tokens": 700,
+        "cache_write_tokens": 90,
+        "reasoning_tokens": 5,
+        "response_id": "chatcmpl-1",
+    }
+    metrics = {
+        "token_usages": [usage],
+        "costs": [{"cost": 0.25, "timestamp": AT_SECONDS + 1.5}],
+        "response_latencies": [{"latency": 1.5}],
+    }
+    write_lines(
+        home / ".openhands/conversations/1/base_state.json",
+        {"id": "h-1", "agent": {"prompt": SAID}, "stats": {"usage_to_metrics": {"agent": metrics}}},
+    )
+
+
+def write_pi(home: Path) -> None:
+    usage = {"input": 30, "output": 41, "cacheRead": 450, "cacheWrite": 60, "cost": {"total": 0.75}}
+    message = {
+        "role": "assistant",
+        "provider": "anthropic",
+        "model": "claude-opus-4-6",
+        "usage": usage,
+        "stopReason": "stop",
+        "timestamp": AT_MS,
+        "responseId": "msg_1",
+        "content": [{"text": SAID}],
+    }
+    write_lines(
+        home / ".pi/agent/sessions/--home-ada-acme--/1.jsonl",
+        {"type": "session", "id": "p-1", "cwd": CWD},
+        {"type": "message", "id": "1", "timestamp": "2026-11-20T10:00:09Z", "message": message},
+    )
+
+
+START = "2026-11-20T10:00:00.250Z"
+ONE_OF_EACH: dict[str, tuple[Callable[[Path], None], set[tuple[Any, ...]]]] = {
+    "claude-code": (
+        write_claude,
+        {
+            ("anthropic", "claude-opus-4-6", START, "s-1", 2_173, 2_001, 71, 501, 17),
+            ("anthropic", "claude-opus-4-6", START, "s-2", 2_176, 2_002, 72, 502, 17),
+            ("anthropic", "claude-opus-4-6", START, "s-1", 0, 0, 0, 0, 0),
+        },
+    ),
+    "codex": (write_codex, {("openai", "gpt-5.1-codex", START, "t-0", 3_001, 1_001, 201, 601, 51)}),
+    "gemini-cli": (
+        write_gemini,
+        {
+            ("google", "gemini-2.5-pro", START, "g-1", 808, 300, 0, 118, 25),
+            ("google", "gemini-2.5-pro", START, "g-1", 809, 300, 0, 118, 25),
+        },
+    ),
+    "qwen-code": (write_qwen, {("alibaba", "qwen3-coder-plus", START, "q-1", 700, 600, 0, 80, 20)}),
+    "github-copilot": (
+        write_copilot,
+        {
+            ("github-copilot", "gpt-5.1", "2026-11-20T09:59:59.250Z", "c-1", 900, 610, 30, 75, 12),
+            ("github-copilot", "gpt-5.1", START, "c-2", 1_800, 0, 0, 150, 0),
+        },
+    ),
+    "opencode": (write_opencode, {("anthropic", "claude-opus-4-6", START, "o-1", 565, 500, 25, 75, 15)}),
+    "cline": (
+        write_cline,
+        {
+            ("openai", "gpt-5.1", START, "1795_abc", 401, 200, 50, 33, 0),
+            ("openai", "gpt-5.1", START, "1795_abc", 402, 200, 50, 33, 0),
+        },
+    ),
+    "mistral-vibe": (
+        write_vibe,
+        {
+            ("mistral", "devstral-medium", START, "v-1", 300, 100, 0, 20, 0),
+            ("mistral", "devstral-medium", "2026-11-20T11:00:00.000Z", "v-1", 600, 200, 0, 40, 0),
+        },
+    ),
+    "openhands": (write_openhands, {("anthropic", "claude-opus-4-6", START, "h-1", 950, 700, 90, 44, 5)}),
+    "pi": (write_pi, {("anthropic", "claude-opus-4-6", START, "p-1", 540, 450, 60, 41, 0)}),
+}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home in which all agents were used."""
+    for write, _ in ONE_OF_EACH.values():
+        write(tmp_path)
+    return tmp_path
+
+
+def test_each_agent_that_is_read_has_a_case() -> None:
+    assert set(ONE_OF_EACH) == {agent.name for agent in AGENTS}
+
+
+@pytest.mark.parametrize("agent", ONE_OF_EACH)
+def test_an_agents_calls_are_read_each_once_with_all_their_counts(agent: str, tmp_path: Path) -> None:
+    write, expected = ONE_OF_EACH[agent]
+    write(tmp_path)
+
+    runs = runs_of(tmp_path)
+
+    assert len(runs) == len(expected)
+    assert {figures(run) for run in runs} == expected
+    assert {run["metadata"]["agent"] for run in runs} == {agent}
+
+
+def test_a_home_with_all_agents_has_the_calls_of_each(home: Path) -> None:
+    runs = runs_of(home)
+
+    assert len(runs) == sum(len(expected) for _, expected in ONE_OF_EACH.values())
+    assert len({run["runId"] for run in runs}) == len(runs)
+
+
+def test_nothing_that_was_said_leaves_a_file(home: Path) -> None:
+    assert SAID not in json.dumps(runs_of(home))
+    assert CWD not in json.dumps(runs_of(home))
+
+
+def test_claude_codes_call_is_the_run_that_its_telemetry_reports(tmp_path: Path) -> None:
+    write_claude(tmp_path)
+
+    first, failed, _ = runs_of(tmp_path)
+
+    # sha256 of "claude-code", the session and the request, with NUL between them, as records of OpenTelemetry have it.
+    assert first["runId"] == "440367f9b2c822f7b2f1dd266512d05afff78ff363e57d40f0382cd78f4f36ec"
+    assert first["units"] == {"cacheWrite1h": 31, "webSearch": 2}
+    assert (first["serviceTier"], first["region"]) == ("batch", "us")
+    assert first["metadata"] == {"agent": "claude-code", "agentVersion": "2.1.332", "repo": "acme", "branch": "main"}
+    assert (failed["status"], failed["errorCode"], failed["model"]) == ("error", "429", "claude-opus-4-6")
+
+
+def test_the_times_of_a_call_that_has_a_duration_are_its_start_and_its_first_token(tmp_path: Path) -> None:
+    write_qwen(tmp_path)
+
+    (run,) = runs_of(tmp_path)
+
+    assert (run["timestamp"], run["latencyMs"], run["timeToFirstTokenMs"]) == (START, 2_000, 400)
+
+
+def test_sums_without_calls_are_marked(tmp_path: Path) -> None:
+    write_copilot(tmp_path)
+
+    assert [run["metadata"].get("aggregated") for run in runs_of(tmp_path)] == [None, True]
+
+
+def test_counts_of_an_older_codex_are_read_where_the_total_changed(tmp_path: Path) -> None:
+    def counted(total: int | None, last: int) -> dict[str, Any]:
+        info = {
+            "total_token_usage": {"input_tokens": total},
+            "last_token_usage": {"input_tokens": last, "output_tokens": 9},
+        }
+        return {
+            "timestamp": AT,
+            "type": "event_msg",
+            "payload": {"type": "token_count", "info": info if total else None},
+        }
+
+    write_lines(
+        tmp_path / ".codex/archived_sessions/rollout-1.jsonl",
+        {"type": "session_meta", "payload": {"id": "t-1"}},
+        {"type": "turn_context", "payload": {"model": "gpt-5.1-codex"}},
+        counted(None, 0),
+        counted(100, 100),
+        counted(100, 100),
+        counted(100, 0),
+        counted(350, 250),
+    )
+
+    assert [run["inputTokens"] for run in runs_of(tmp_path)] == [100, 250]
+
+
+def test_a_line_that_is_being_written_waits_and_a_broken_one_is_named(tmp_path: Path) -> None:
+    path = tmp_path / ".claude/projects/p/s-1.jsonl"
+    whole = claude_line("req_2", 2)
+    write_lines(path, claude_line("req_1", 1), end="\n" + json.dumps(whole)[:-30])
+    notes = Notes()
+    assert len(list(read(Home(tmp_path), notes))) == 1
+    assert not notes.left_out
+
+    write_lines(path, claude_line("req_1", 1), end='\n{"usage": oh\n' + json.dumps(whole) + "\n")
+    assert len(list(read(Home(tmp_path), notes))) == 2
+    assert [f"{path}" in why for why in notes.left_out] == [True]
+
+
+def test_a_database_that_is_none_is_named(tmp_path: Path) -> None:
+    write_lines(tmp_path / ".local/share/opencode/opencode.db", "no database")
+    notes = Notes()
+
+    assert not list(read(Home(tmp_path), notes))
+    assert [why for why in notes.left_out if "opencode.db could not be read" in why]
+
+
+# The command ----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_list_is_a_line_of_json_for_each_call(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["list", "--json", "--home", str(home), "--agent", "pi", "--agent", "codex"]) == 0
+
+    printed = capsys.readouterr()
+    assert [json.loads(line)["metadata"]["agent"] for line in printed.out.splitlines()] == ["codex", "pi"]
+    assert "Not known: Codex keeps no latency and no failed calls." in printed.err
+
+
+def test_earlier_calls_can_be_left_out(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["list", "--home", str(home), "--since", "2026-11-20T10:30:00+00:00"]) == 0
+
+    assert [json.loads(line)["sessionId"] for line in capsys.readouterr().out.splitlines()] == ["v-1"]
+
+
+async def test_a_second_sync_adds_nothing(
+    server: Server, database: Database, project_id: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--url", server.url, "--key", server.ingest_key, "--project", project_id, "--home", str(home)]
+
+    assert cli.main(["sync", *where, "--user", "ada"]) == 0
+    assert capsys.readouterr().out == "16 runs added, 0 there already, 0 refused.\n"
+    assert cli.main(["sync", *where]) == 0
+    assert capsys.readouterr().out == "0 runs added, 16 there already, 0 refused.\n"
+
+    async with database.connection() as connection:
+        row = await connection.fetchrow(
+            "SELECT count(*), sum(input_tokens), sum(output_tokens), min(user_id), max(user_id) FROM runs WHERE project_id = $1",
+            project_id,
+        )
+    assert row is not None
+    runs = runs_of(home)
+    sums = (sum(run.get(name, 0) for run in runs) for name in ("inputTokens", "outputTokens"))
+    assert tuple(row) == (16, *sums, "ada", "ada")
+
+
+def test_a_server_that_refuses_is_a_failure_that_is_said(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync, "PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr(_sender, "EXIT_WITHOUT_PROGRESS_SECONDS", 0.01)
+    with running_receiver() as receiver:
+        receiver.reply = refuse(401)
+        assert cli.main(["sync", "--url", receiver.url, "--key", "wrong", "--home", str(home)]) == 1
+
+    assert "Some runs were not taken; run it again later, which adds nothing twice." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["list", "--home", "/no/such/folder"], "/no/such/folder is no folder."),
+        (["list", "--agent", "aider"], "aider can't be read: the counts of its streamed calls are its own estimates"),
+        (["sync", "--url", "runtally.example.com"], "--url must be like https://runtally.example.com."),
+    ],
+)
+def test_what_is_asked_wrongly_is_said_and_ends_with_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["list", "--agent", "cursor"], "invalid choice"),
+        (["list", "--since", "yesterday"], "'yesterday' is no date such as 2026-11-01"),
+        (["sync", "--watch", "0"], "'0' is no number of seconds above 0"),
+    ],
+)
+def test_a_wrong_option_is_explained(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
