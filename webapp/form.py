@@ -1,5 +1,6 @@
 """A form with the values that were sent and their errors."""
 
+import hashlib
 from collections.abc import Mapping
 from typing import cast
 
@@ -16,6 +17,11 @@ MAX_FIELDS = 4000
 # Slow to take apart, and only the form that uploads a file is sent like this by our pages.
 MAX_MULTIPART_BYTES = 32 * 1024
 _FILE_FORM = "price_file.upload"
+VERSION = "version"
+"""The field that says which values a form showed."""
+_CHANGED = (
+    "Someone else changed this after you opened the page. Compare what is stored now, then save again to replace it."
+)
 _MULTIPART = "multipart/form-data"
 _MAX_BYTES = {
     "application/x-www-form-urlencoded": MAX_FORM_BYTES,
@@ -31,6 +37,37 @@ class Form(Struct, frozen=True):
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     errors: Mapping[str, str] = field(default_factory=dict)
     """Errors by field; one that concerns no field is under the empty name."""
+
+    @classmethod
+    def showing(cls, id_: str, values: Mapping[str, str], of: object = None) -> "Form":
+        """Return the form of stored values, with a version that tells whether they, or all of `of`, are still the same."""
+        return cls(id_, {name: (value,) for name, value in values.items()}).at_version(values if of is None else of)
+
+    def at_version(self, of: object) -> "Form":
+        """Return the form as one that shows this; equal values have an equal `repr`."""
+        seen = repr(of).encode(errors="surrogatepass")
+        return replace(self, values={**self.values, VERSION: (hashlib.sha256(seen).hexdigest()[:16],)})
+
+    def is_behind(self, stored: "Form") -> bool:
+        """Return whether it showed something else than what is stored. A program's form, without a version, never did."""
+        return self.value(VERSION) not in {"", stored.value(VERSION)}
+
+    def conflict_with(self, stored: "Form", **choices: Mapping[str, str]) -> "Form | None":
+        """Return the form with what is stored beside each field that differs, if that changed since it was shown.
+
+        It has the new version, so that it can be saved knowingly. `choices` has the words for the values of a field.
+        """
+        if not self.is_behind(stored):
+            return None
+        differing = {name: text for name in stored.values if (text := stored.value(name)) != self.value(name)}
+        version = differing.pop(VERSION)
+        if not differing:
+            return None
+        now = {
+            name: f"Stored now: {choices.get(name, {}).get(text, text) or 'nothing'}."
+            for name, text in differing.items()
+        }
+        return replace(self, values={**self.values, VERSION: (version,)}, errors={"": _CHANGED, **now})
 
     @property
     def sent(self) -> Mapping[str, str]:

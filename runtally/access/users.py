@@ -65,9 +65,12 @@ async def list_all(session: AsyncSession) -> Sequence[Account]:
     return [Account(user, roles[user.id]) for user in users]
 
 
-async def get(session: AsyncSession, user_id: UUID) -> Account:
-    """Return the user with this id, and their roles. Raises `NotFound`."""
-    user = await session.get(User, user_id)
+async def get(session: AsyncSession, user_id: UUID, *, is_locked: bool = False) -> Account:
+    """Return the user with this id, and their roles; one that is locked nobody else changes until the transaction ends.
+
+    Raises `NotFound`.
+    """
+    user = await session.get(User, user_id, with_for_update=is_locked or None)
     if user is None:
         raise NotFound("There is no such user.")
     mine = select(Membership).where(col(Membership.user_id) == user_id).order_by(Membership.project_id)

@@ -27,15 +27,16 @@ async def list_rules(session: AsyncSession, project_id: str) -> Sequence[AlertRu
     return (await session.exec(select(AlertRule).where(AlertRule.project_id == project_id))).all()
 
 
-def as_fields(rules: Sequence[AlertRule]) -> dict[str, tuple[str, ...]]:
+def as_fields(rules: Sequence[AlertRule]) -> dict[str, str]:
     """Return the fields of the form for these rules."""
-    fields: dict[str, tuple[str, ...]] = {"min_runs": (str(min((rule.min_runs for rule in rules), default=MIN_RUNS)),)}
+    fields = {name: "" for kind in RULE_KINDS for name in (kind, kind + UNUSUAL)}
+    fields["min_runs"] = str(min((rule.min_runs for rule in rules), default=MIN_RUNS))
     for rule in rules:
         if rule.threshold is not None:
             scale = 1 if rule.kind == AlertKind.LATENCY else _HUNDRED
-            fields[rule.kind] = (plain(rule.threshold * scale),)
+            fields[rule.kind] = plain(rule.threshold * scale)
         if rule.of_unusual:
-            fields[rule.kind + UNUSUAL] = ("1",)
+            fields[rule.kind + UNUSUAL] = "1"
     return fields
 
 

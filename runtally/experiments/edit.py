@@ -15,8 +15,8 @@ TOKEN_BYTES = 16
 
 
 async def get(session: AsyncSession, project_id: str, experiment_id: str) -> Experiment:
-    """Return the experiment. Raises `NotFound`."""
-    experiment = await session.get(Experiment, (project_id, experiment_id))
+    """Return the experiment, which nobody else changes until the transaction ends. Raises `NotFound`."""
+    experiment = await session.get(Experiment, (project_id, experiment_id), with_for_update=True)
     if experiment is None:
         raise NotFound(
             "There is no such experiment in this project: the first run that names it makes it. "

@@ -20,7 +20,15 @@ from webapp.form import Form, sent_form
 from webapp.pages.admin.frame import Frame, frame
 from webapp.pages.project.alerts_part import CHANNEL_FORM, AddedChannel, AlertsPart, alerts_part
 from webapp.pages.project.budget_line import BudgetLine, budget_line
-from webapp.pages.project.budgets_part import FORM, BudgetsPart, StateRow, budgets_part, month_form, state_rows
+from webapp.pages.project.budgets_part import (
+    FORM,
+    BudgetsPart,
+    StateRow,
+    budgets_part,
+    month_form,
+    state_rows,
+    stored_form,
+)
 from webapp.rendering import Page, render, see_other
 from webapp.security import admin
 
@@ -60,9 +68,14 @@ async def set_month() -> ResponseReturnValue:
     sent = {name: form.value(name) for name in ("amount", "alerts")}
     try:
         async with services().cells.main.database.session() as session:
-            await edit.set_budget(session, actor(), ALL_PROJECTS_KEY, sent, services().clock())
+            await edit.lock_owner(session, ALL_PROJECTS_KEY)
+            refused = form.conflict_with(await month_form(session, ALL_PROJECTS_KEY))
+            if refused is None:
+                await edit.set_budget(session, actor(), ALL_PROJECTS_KEY, sent, services().clock())
     except InvalidBudget as error:
-        return await render(replace(await _page(), month_form=form.refused(error)), 422)
+        refused = form.refused(error)
+    if refused is not None:
+        return await render(replace(await _page(), month_form=refused), 422)
     return _back("Budget saved.")
 
 
@@ -73,10 +86,15 @@ async def add() -> ResponseReturnValue:
     form = await sent_form(FORM.id)
     try:
         async with services().cells.main.database.session() as session:
-            await edit.set_budget(session, actor(), ALL_PROJECTS_KEY, form.sent, services().clock())
+            await edit.lock_owner(session, ALL_PROJECTS_KEY)
+            refused = form.conflict_with(await stored_form(session, ALL_PROJECTS_KEY, form))
+            if refused is None:
+                await edit.set_budget(session, actor(), ALL_PROJECTS_KEY, form.sent, services().clock())
     except InvalidBudget as error:
+        refused = form.refused(error, "amount")
+    if refused is not None:
         page = await _page()
-        return await render(replace(page, budgets=replace(page.budgets, form=form.refused(error, "amount"))), 422)
+        return await render(replace(page, budgets=replace(page.budgets, form=refused)), 422)
     return _back("Budget saved.")
 
 

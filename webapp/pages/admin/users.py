@@ -49,6 +49,7 @@ class UserRow(Struct, frozen=True):
     roles: tuple[tuple[str, str], ...]
     """Projects and roles."""
     seen: str
+    form: Form
 
 
 class InvitedRow(Struct, frozen=True):
@@ -130,7 +131,10 @@ async def set_role(user_id: UUID) -> ResponseReturnValue:
     """Give a user a role, in a project or as admin."""
     form = await sent_form(f"role-{user_id}")
     async with services().granting(_project_of(form)) as (cell, session):
-        page, account = await _page(session), await users.get(session, user_id)
+        account = await users.get(session, user_id, is_locked=True)
+        page = await _page(session)
+        if conflict := form.conflict_with(_stored_role(account, _project_of(form)), role=dict(ROLES)):
+            return await render(replace(page, refusal=conflict), 422)
         try:
             await users.set_role(session, cell, actor(), account, grant := _grant(form))
         except (InvalidUser, NotFound) as error:
@@ -236,7 +240,15 @@ def _row(account: Account, now: datetime) -> UserRow:
         is_disabled=user.disabled_at is not None,
         roles=tuple((project_id, role.value) for project_id, role in account.roles.items()),
         seen=f"seen {formats.ago(user.seen_at, now)}" if user.seen_at else "not seen yet",
+        form=_stored_role(account, None),
     )
+
+
+def _stored_role(account: Account, project_id: str | None) -> Form:
+    """Return the form of the user's role in a project, whose version is that of all their roles."""
+    role = Role.ADMIN if account.user.is_admin else account.roles.get(project_id or "")
+    values = {"role": role.value} if role else {}
+    return Form.showing(f"role-{account.user.id}", values, of=(account.user.is_admin, sorted(account.roles.items())))
 
 
 def _invited(invitation: Invitation) -> InvitedRow:

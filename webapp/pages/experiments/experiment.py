@@ -94,10 +94,14 @@ async def set_thresholds(project_id: str, experiment_id: str) -> ResponseReturnV
     try:
         rule = thresholds.parsed(form)
     except InvalidThresholds as error:
-        judged, past = await _read(project_id, experiment_id)
-        return await render(await _page(judged, past, form.refused(error)), 422)
+        return await _refused(project_id, experiment_id, form.refused(error))
     async with services().cells.of(project_id).database.session() as session:
-        edit.set_rule(session, actor(), await edit.get(session, project_id, experiment_id), rule)
+        experiment = await edit.get(session, project_id, experiment_id)
+        conflict = form.conflict_with(thresholds.filled(edit.rule_of(experiment)))
+        if conflict is None:
+            edit.set_rule(session, actor(), experiment, rule)
+    if conflict is not None:
+        return await _refused(project_id, experiment_id, conflict)
     url = url_for(".experiment", project_id=project_id, experiment_id=experiment_id)
     return see_other(url, flash="Thresholds saved.")
 
@@ -123,6 +127,11 @@ async def _read(project_id: str, experiment_id: str) -> tuple[Judged, tuple[DayV
         now, memo = services().clock(), services().cells.of(project_id).memo
         judged = await verdict_on(connection, now, project_id, experiment_id, memo)
         return judged, await history(connection, now, judged, memo)
+
+
+async def _refused(project_id: str, experiment_id: str, form: Form) -> ResponseReturnValue:
+    judged, past = await _read(project_id, experiment_id)
+    return await render(await _page(judged, past, form), 422)
 
 
 async def _page(judged: Judged, past: tuple[DayVerdict, ...], form: Form) -> ExperimentPage:

@@ -42,7 +42,7 @@ def filled(rule: Rule) -> Form:
         "maxCostPerRunUSD": limits.max_cost_per_run_usd,
         "maxTotalCostUSD": limits.max_total_cost_usd,
     }
-    return Form(values={name: (_text(value),) for name, value in values.items()})
+    return Form.showing("", {name: _text(value) for name, value in values.items()})
 
 
 def parsed(form: Form) -> Rule:

@@ -15,8 +15,9 @@ from api.current import actor, services
 from runtally.errors import InvalidPrice
 from runtally.fields import MAX_ROW, parse_whole
 from runtally.pricing import bulk as changes_of_prices
-from runtally.pricing import registry
+from runtally.pricing import entries, registry
 from runtally.pricing.bulk import ALL_AMOUNTS, How, Planned
+from runtally.pricing.draft import Draft
 from webapp import changes, formats
 from webapp.addresses import address_of, path_to
 from webapp.form import Form, sent_form
@@ -109,19 +110,29 @@ async def change() -> ResponseReturnValue:
     """Preview the change, or schedule it for all selected prices."""
     form, now = await sent_form("bulk"), services().clock()
     async with services().control.database.session() as session:
+        if form.value("act") == "schedule":
+            await entries.lock(session)
         page = await _page(session, form.value("q"), form)
         try:
             asked = changes_of_prices.read_change(form.sent)
-            chosen = await changes_of_prices.find(session, _ids(form))
-            page = replace(page, preview=await _preview(changes_of_prices.plan(chosen, asked), now))
+            planned = changes_of_prices.plan(await changes_of_prices.find(session, _ids(form)), asked)
+            shown = form.at_version([Draft.of(one.entry).texts for one in planned])
+            page = replace(page, preview=await _preview(planned, now), form=shown)
             if form.value("act") != "schedule":
                 return await render(page)
+            _demand_previewed(form, shown)
             async with session.begin_nested():
                 saved = await changes_of_prices.schedule(session, actor(), _ids(form), asked, now)
         except InvalidPrice as error:
-            return await render(replace(page, form=form.refused(error)), 422)
+            return await render(replace(page, form=page.form.refused(error)), 422)
     number = "1 price" if len(saved) == 1 else f"{len(saved)} prices"
     return see_other(path_to("prices.prices"), flash=f"Change scheduled for {number} from {formats.day(asked.start)}.")
+
+
+def _demand_previewed(form: Form, shown: Form) -> None:
+    """Raise `InvalidPrice` where a price changed after the preview that is scheduled."""
+    if form.is_behind(shown):
+        raise InvalidPrice("Someone else changed a selected price. Check the new preview, then schedule it.")
 
 
 def _ids(form: Form) -> Sequence[int]:

@@ -30,6 +30,10 @@ WORDS = {
 blueprint = Blueprint("price_file", __name__)
 
 
+PREVIEW = Form("preview")
+_CHANGED = "Someone else changed one of these prices. Check the new preview, then apply it."
+
+
 class FilePage(Page, frozen=True):
     """The forms for a file of prices, and a preview of the one that was sent."""
 
@@ -41,6 +45,7 @@ class FilePage(Page, frozen=True):
     effects: tuple[LineEffect, ...] = ()
     number: int = 0
     counts: tuple[tuple[str, int], ...] = ()
+    preview: Form = PREVIEW
     changes: str = ""
     """The lines that would change something, to be sent again."""
     columns: tuple[str, ...] = price_file.HEADER
@@ -84,8 +89,11 @@ async def upload() -> ResponseReturnValue:
             return await render(replace(page, form=page.form.refused(error)), 422)
         effects = await price_file.dry_run(session, actor(), rows, services().clock())
         counts = Counter(one.effect for one in effects)
+        shown = _shown(page, effects, counts)
         if not applies or counts[Effect.REFUSED]:
-            return await render(_shown(page, effects, counts), 422 if counts[Effect.REFUSED] else 200)
+            return await render(shown, 422 if counts[Effect.REFUSED] else 200)
+        if sent.is_behind(shown.preview):
+            return await render(replace(shown, preview=shown.preview.refused(InvalidPrice(_CHANGED))), 422)
         await price_file.apply(session, actor(), rows, services().clock())
     said = f"{counts[Effect.ADD]:,} prices added, {counts[Effect.CORRECT]:,} corrected."
     return see_other(url_for("prices.prices"), flash=said)
@@ -105,5 +113,6 @@ def _shown(page: FilePage, effects: tuple[LineEffect, ...], counts: Counter[Effe
         effects=tuple(sorted(telling, key=lambda one: one.effect is not Effect.REFUSED)[:SHOWN]),
         number=len(telling),
         counts=tuple((WORDS[effect], counts[effect]) for effect in Effect),
+        preview=PREVIEW.at_version([(one.effect, one.name, one.fields) for one in telling]),
         changes="" if counts[Effect.REFUSED] else price_file.text_of(one.values for one in telling),
     )

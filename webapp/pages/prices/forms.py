@@ -106,11 +106,12 @@ async def change(entry_id: int, how: str) -> ResponseReturnValue:
     """Show the form with a price's values, to correct it or to enter its successor."""
     async with services().control.database.session() as session:
         entry = await entries.get(session, entry_id)
-        texts = Draft.of(entry).texts
+        form = _shown(entry)
         if how == "follow":
             tomorrow = services().clock() + timedelta(days=1)
-            texts |= {"effective_from": f"{tomorrow:%Y-%m-%d}", "effective_to": ""}
-        return await render(await _page(ACTS[how], entry, _filled(texts)))
+            times = {"effective_from": (f"{tomorrow:%Y-%m-%d}",), "effective_to": ("",)}
+            form = replace(form, values={**form.values, **times})
+        return await render(await _page(ACTS[how], entry, form))
 
 
 @blueprint.post(f"{PATH}/<row:entry_id>/<any(correct, follow):how>")
@@ -119,7 +120,10 @@ async def save(entry_id: int, how: str) -> ResponseReturnValue:
     """Correct the price, or let another follow."""
     form, act = await sent_form(), entries.change if how == "correct" else entries.follow
     async with services().control.database.session() as session:
+        await entries.lock(session)
         entry = await entries.get(session, entry_id)
+        if conflict := form.conflict_with(_shown(entry)):
+            return await render(await _page(ACTS[how], entry, conflict), 422)
         try:
             async with session.begin_nested():
                 saved = await act(session, actor(), entry, _draft(form), services().clock())
@@ -136,6 +140,10 @@ def _saved(entry: PriceEntry) -> Response:
 def _draft(form: Form) -> Draft:
     """Read the draft. Raises `InvalidPrice`."""
     return read_draft({name: form.value(name) for name in FIELDS})
+
+
+def _shown(entry: PriceEntry) -> Form:
+    return Form.showing("", Draft.of(entry).texts)
 
 
 def _filled(texts: Mapping[str, str]) -> Form:

@@ -28,7 +28,6 @@ from webapp.rendering import Page, render, see_other
 from webapp.security import admin
 
 PATH = "/admin/prices/<row:entry_id>"
-END_FORM = Form("end")
 
 blueprint = Blueprint("price", __name__)
 
@@ -54,7 +53,7 @@ class PricePage(Page, frozen=True):
     days: int
     reprice_url: str
     """The URL to reprice its past runs."""
-    end_form: Form = END_FORM
+    end_form: Form
 
     @property
     def document_title(self) -> str:
@@ -75,7 +74,10 @@ async def end(entry_id: int) -> ResponseReturnValue:
     """Let it hold until a day, by default until now."""
     form, now = await sent_form("end"), services().clock()
     async with services().control.database.session() as session:
+        await entries.lock(session)
         entry = await entries.get(session, entry_id)
+        if conflict := form.conflict_with(_end_form(entry)):
+            return await render(await _page(session, entry, conflict), 422)
         try:
             await entries.end(session, actor(), entry, _end(form, now), now)
         except InvalidPrice as error:
@@ -93,7 +95,7 @@ async def withdraw(entry_id: int) -> ResponseReturnValue:
         try:
             await entries.withdraw(session, actor(), entry, services().clock())
         except InvalidPrice as error:
-            return await render(await _page(session, entry, END_FORM.refused(error)), 422)
+            return await render(await _page(session, entry, _end_form(entry).refused(error)), 422)
     said = "Price withdrawn. Runs that it priced keep their cost until you reprice them."
     return see_other(url_for(".price", entry_id=entry_id), flash=said)
 
@@ -106,7 +108,11 @@ def _end(form: Form, now: datetime) -> datetime:
         raise InvalidPrice("Enter a date such as 2026-12-01 (UTC), or leave it empty for now.") from None
 
 
-async def _page(session: AsyncSession, entry: PriceEntry, end_form: Form = END_FORM) -> PricePage:
+def _end_form(entry: PriceEntry) -> Form:
+    return Form.showing("end", {"effective_to": Draft.of(entry).texts["effective_to"]})
+
+
+async def _page(session: AsyncSession, entry: PriceEntry, end_form: Form | None = None) -> PricePage:
     now = services().clock()
     return PricePage(
         frame=prices_frame("prices.prices"),
@@ -122,7 +128,7 @@ async def _page(session: AsyncSession, entry: PriceEntry, end_form: Form = END_F
         used=await _used(entry, now),
         days=registry.USED_WITHIN.days,
         reprice_url=_reprice_url(entry),
-        end_form=end_form,
+        end_form=end_form or _end_form(entry),
     )
 
 

@@ -59,9 +59,7 @@ async def edit(entry_id: int) -> ResponseReturnValue:
     async with services().control.database.session() as session:
         entry = await entries.get(session, entry_id)
         [found] = rows_of([entry], services().clock())
-    texts = Draft.of(entry).texts
-    form = Form(f"row-{entry_id}", {name: (texts[name],) for name in LISTED})
-    return await render(EditedRowPage(found, form, found.is_current))
+    return await render(EditedRowPage(found, _shown(entry), found.is_current))
 
 
 @blueprint.post(PATH)
@@ -73,6 +71,8 @@ async def save(entry_id: int) -> ResponseReturnValue:
         await entries.lock(session)
         entry = await entries.get(session, entry_id)
         [found] = rows_of([entry], now)
+        if conflict := form.conflict_with(_shown(entry)):
+            return await render(EditedRowPage(found, conflict, found.is_current), 422)
         try:
             draft = read_draft(Draft.of(entry).texts | {name: form.value(name) for name in LISTED})
             async with session.begin_nested():
@@ -85,6 +85,11 @@ async def save(entry_id: int) -> ResponseReturnValue:
             return await render(EditedRowPage(found, form.refused(error), found.is_current), 422)
     await services().prices.refresh()
     return await done(PriceRowPage(await _row(entry)), else_to=url_for("price.price", entry_id=entry.id))
+
+
+def _shown(entry: PriceEntry) -> Form:
+    texts = Draft.of(entry).texts
+    return Form.showing(f"row-{entry.id}", {name: texts[name] for name in LISTED}, of=texts)
 
 
 async def _row(entry: PriceEntry) -> PriceRow:

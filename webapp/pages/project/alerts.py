@@ -111,7 +111,10 @@ async def set_rules(project_id: str) -> ResponseReturnValue:
     """Set what an hour of the project may be like before it alerts."""
     form = await sent_form("rules")
     async with services().cells.of(project_id).database.session() as session:
+        await projects.get(session, project_id, is_locked=True)
         page = await _page(session, project_id)
+        if conflict := form.conflict_with(page.rules_form):
+            return await render(replace(page, rules_form=conflict), 422)
         try:
             await rule_edit.set_rules(session, actor(), project_id, form.sent, services().clock())
         except InvalidAlertRule as error:
@@ -137,7 +140,7 @@ async def _page(session: AsyncSession, project_id: str) -> AlertsPage:
         project,
         SECTION,
         await alerts_part(session, project_id, services().channels, services().clock()),
-        Form("rules", rule_edit.as_fields(await rule_edit.list_rules(session, project_id))),
+        Form.showing("rules", rule_edit.as_fields(await rule_edit.list_rules(session, project_id))),
     )
 
 

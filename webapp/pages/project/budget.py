@@ -9,7 +9,7 @@ from runtally.budgets import edit
 from runtally.errors import InvalidBudget
 from webapp.form import sent_form
 from webapp.pages.project.budgets import back_to_budgets, budgets_page
-from webapp.pages.project.budgets_part import FORM
+from webapp.pages.project.budgets_part import FORM, month_form, stored_form
 from webapp.pages.project.settings import PATH
 from webapp.rendering import render
 from webapp.security import project_editor
@@ -26,6 +26,9 @@ async def set_budget(project_id: str) -> ResponseReturnValue:
     sent = {name: form.value(name) for name in ("amount", "alerts")}
     try:
         async with services().cells.of(project_id).database.session() as session:
+            await edit.lock_owner(session, project_id)
+            if conflict := form.conflict_with(await month_form(session, project_id)):
+                return await render(replace(page, month_form=conflict), 422)
             await edit.set_budget(session, actor(), project_id, sent, services().clock())
     except InvalidBudget as error:
         return await render(replace(page, month_form=form.refused(error)), 422)
@@ -49,9 +52,14 @@ async def add(project_id: str) -> ResponseReturnValue:
     page = await budgets_page(project_id)
     try:
         async with services().cells.of(project_id).database.session() as session:
-            await edit.set_budget(session, actor(), project_id, form.sent, services().clock())
+            await edit.lock_owner(session, project_id)
+            refused = form.conflict_with(await stored_form(session, project_id, form))
+            if refused is None:
+                await edit.set_budget(session, actor(), project_id, form.sent, services().clock())
     except InvalidBudget as error:
-        part = replace(page.budgets, form=form.refused(error, "amount")) if page.budgets else None
+        refused = form.refused(error, "amount")
+    if refused is not None:
+        part = replace(page.budgets, form=refused) if page.budgets else None
         return await render(replace(page, budgets=part), 422)
     return back_to_budgets(project_id, "Budget saved.")
 

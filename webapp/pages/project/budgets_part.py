@@ -9,6 +9,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.budgets import edit
 from runtally.budgets.spending import MOST_VALUES, BudgetState, Spending
+from runtally.fields import trimmed
 from runtally.models.budget import ALL_RUNS, EACH_VALUE, Budget, BudgetPeriod
 from runtally.models.rollup import ALL_PROJECTS_KEY
 from runtally.money import plain
@@ -42,7 +43,7 @@ class BudgetsPart(Struct, frozen=True):
     choices: tuple[tuple[str, str], ...]
     add_url: str
     remove_url: str
-    form: Form = FORM
+    form: Form
     periods: tuple[tuple[str, str], ...] = PERIODS
 
 
@@ -73,22 +74,37 @@ async def budgets_part(session: AsyncSession, project_id: str, now: datetime) ->
     budgets = await edit.list_budgets(session, project_id)
     choices = await edit.list_choices(session, project_id, now)
     of_all = project_id == ALL_PROJECTS_KEY
+    rows = tuple(map(_row, budgets))
     return BudgetsPart(
-        rows=tuple(_row(one) for one in budgets),
+        rows=rows,
         choices=((ALL_RUNS, ALL_CHOICE), *((one, dimension_name(one)) for one in choices)),
         add_url=url_for("admin_budgets.add") if of_all else url_for("project_budget.add", project_id=project_id),
         remove_url=url_for("admin_budgets.remove")
         if of_all
         else url_for("project_budget.remove_one", project_id=project_id),
+        form=FORM.at_version(rows),
     )
 
 
 async def month_form(session: AsyncSession, project_id: str) -> Form:
     """Return the form with the current budget of the month, or with the defaults of a new one."""
     budget = await edit.get(session, project_id)
-    percents = budget.alert_percents if budget else edit.ALERT_PERCENTS
-    amount = plain(budget.amount_usd) if budget else ""
-    return Form("budget", {"amount": (amount,), "alerts": (", ".join(map(str, percents)),)})
+    if budget is None:
+        return Form.showing("budget", {"amount": "", "alerts": ", ".join(map(str, edit.ALERT_PERCENTS))})
+    return Form.showing("budget", {"amount": plain(budget.amount_usd), "alerts": _percents(budget)})
+
+
+async def stored_form(session: AsyncSession, project_id: str, sent: Form) -> Form:
+    """Return the form of the daily or per-value budget that one names, whose version is that of the list above it."""
+    budgets = await edit.list_budgets(session, project_id)
+    key = (sent.value("dimension"), trimmed(sent.value("value")), sent.value("period"))
+    found = next((one for one in budgets if (one.dimension, one.value, one.period) == key), None)
+    values = {"amount": plain(found.amount_usd), "alerts": _percents(found)} if found else {}
+    return Form.showing(FORM.id, values, of=tuple(map(_row, budgets)))
+
+
+def _percents(budget: Budget) -> str:
+    return ", ".join(map(str, budget.alert_percents))
 
 
 def dimension_name(dimension: str) -> str:

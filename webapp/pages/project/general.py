@@ -24,8 +24,6 @@ from webapp.security import admin, project_editor
 SECTION = "project_general.show"
 RETENTIONS = (31, 60, 90, 180, 365, 730)
 """Days that are offered; the command line takes others."""
-NAME_FORM = Form("name")
-RETENTION_FORM = Form("retention")
 DELETE_FORM = Form("delete")
 
 blueprint = Blueprint("project_general", __name__)
@@ -35,7 +33,6 @@ class Retention(Struct, frozen=True):
     """The choices for how long runs are kept, and the result of the current one."""
 
     choices: tuple[tuple[str, str], ...]
-    chosen: str
     dropped_before: str | None
     is_archiving: bool
     """Whether old runs go into the archive instead of being deleted."""
@@ -50,7 +47,6 @@ class Retention(Struct, frozen=True):
                 *((str(each), _kept(each)) for each in days),
                 (str(KEPT_FOR_EVER), _kept(KEPT_FOR_EVER)),
             ),
-            chosen="" if own is None else str(own),
             dropped_before=formats.day(project.dropped_before) if project.dropped_before else None,
             is_archiving=is_archiving,
         )
@@ -77,8 +73,8 @@ class GeneralPage(SettingsPage, frozen=True):
 
     retention: Retention
     may_delete: bool
-    name_form: Form = NAME_FORM
-    retention_form: Form = RETENTION_FORM
+    name_form: Form
+    retention_form: Form
     delete_form: Form = DELETE_FORM
 
 
@@ -96,7 +92,9 @@ async def rename(project_id: str) -> ResponseReturnValue:
     """Change the name that pages show."""
     form = await sent_form("name")
     async with services().cells.of(project_id).database.session() as session:
-        page = await _page(session, project_id)
+        page = await _page(session, project_id, is_locked=True)
+        if conflict := form.conflict_with(page.name_form):
+            return await render(replace(page, name_form=conflict), 422)
         try:
             await projects.rename(session, actor(), project_id, form.value("name"))
         except InvalidName as error:
@@ -110,7 +108,9 @@ async def retain(project_id: str) -> ResponseReturnValue:
     """Change how long runs are kept."""
     form = await sent_form("retention")
     async with services().cells.of(project_id).database.session() as session:
-        page = await _page(session, project_id)
+        page = await _page(session, project_id, is_locked=True)
+        if conflict := form.conflict_with(page.retention_form, days=dict(page.retention.choices)):
+            return await render(replace(page, retention_form=conflict), 422)
         try:
             await projects.retain(session, actor(), project_id, _days(form.value("days")))
         except InvalidRetention as error:
@@ -157,8 +157,16 @@ async def delete(project_id: str) -> ResponseReturnValue:
     return see_other(url_for("overview.overview"), flash=f"{page.project.name} and its {runs:,} runs are deleted.")
 
 
-async def _page(session: AsyncSession, project_id: str) -> GeneralPage:
+async def _page(session: AsyncSession, project_id: str, *, is_locked: bool = False) -> GeneralPage:
     """Return the page. Raises `NotFound`."""
-    project, cell = await projects.get(session, project_id), services().cells.of(project_id)
+    project, cell = await projects.get(session, project_id, is_locked=is_locked), services().cells.of(project_id)
     retention = Retention.of(project, services().settings.retention_days, is_archiving=cell.archive is not None)
-    return GeneralPage(project, SECTION, retention, may(actor(), Scope.ADMIN, None))
+    days = "" if project.retention_days is None else str(project.retention_days)
+    return GeneralPage(
+        project,
+        SECTION,
+        retention,
+        may(actor(), Scope.ADMIN, None),
+        Form.showing("name", {"name": project.name}),
+        Form.showing("retention", {"days": days}),
+    )

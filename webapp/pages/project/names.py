@@ -13,6 +13,7 @@ from runtally.access import projects
 from runtally.errors import InvalidNameRule, StoreUnavailable
 from runtally.models.name_rule import NameStorage
 from runtally.names import edit
+from runtally.usage.dimensions import canonical_key
 from webapp.form import Form, sent_form
 from webapp.pages.project.settings import PATH, SettingsPage, back_to
 from webapp.rendering import render
@@ -36,7 +37,7 @@ class NamesPage(SettingsPage, frozen=True):
 
     rows: tuple[tuple[str, str], ...]
     """Key, and how its values are stored."""
-    form: Form = FORM
+    form: Form
     storages: tuple[tuple[str, str], ...] = STORAGES
 
 
@@ -54,7 +55,10 @@ async def set_rule(project_id: str) -> ResponseReturnValue:
     """Store the values of a key in another form from now on."""
     form = await sent_form(FORM.id)
     async with services().cells.of(project_id).database.session() as session:
+        await projects.get(session, project_id, is_locked=True)
         page = await _page(session, project_id)
+        if conflict := form.conflict_with(_stored(page, form), storage=dict(STORAGES)):
+            return await render(replace(page, form=conflict), 422)
         now, can_hash = services().clock(), services().names.can_hash
         try:
             await edit.set_rule(
@@ -88,4 +92,12 @@ async def _page(session: AsyncSession, project_id: str) -> NamesPage:
     names = dict(STORAGES)
     rules = await edit.list_rules(session, project_id)
     project = await projects.get(session, project_id)
-    return NamesPage(project, SECTION, tuple((rule.key, names[rule.storage]) for rule in rules))
+    rows = tuple((rule.key, names[rule.storage]) for rule in rules)
+    return NamesPage(project, SECTION, rows, FORM.at_version(rows))
+
+
+def _stored(page: NamesPage, sent: Form) -> Form:
+    """Return the form of the key that one names, whose version is that of the list above it."""
+    words = dict(page.rows).get(canonical_key(sent.value("key")))
+    values = {"storage": next(storage for storage, one in STORAGES if one == words)} if words else {}
+    return Form.showing(FORM.id, values, of=page.rows)

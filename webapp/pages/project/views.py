@@ -100,10 +100,15 @@ async def rename(project_id: str, view_id: UUID) -> ResponseReturnValue:
     form = await sent_form(str(view_id))
     try:
         async with services().cells.of(project_id).database.session() as session:
-            view = await saved_views.rename(session, actor(), project_id, view_id, form.value("name"))
+            await projects.get(session, project_id, is_locked=True)
+            stored = next((one for one in await saved_views.list_views(session, project_id) if one.id == view_id), None)
+            refused = form.conflict_with(_form(stored)) if stored else None
+            if refused is None:
+                view = await saved_views.rename(session, actor(), project_id, view_id, form.value("name"))
     except InvalidName as error:
-        page = await _page(project_id, "")
         refused = form.refused(error, "name")
+    if refused is not None:
+        page = await _page(project_id, "")
         rows = tuple(replace(row, form=refused) if row.id == str(view_id) else row for row in page.rows)
         return await render(replace(page, rows=rows), 422)
     return _back(project_id, f"View renamed: {view.name}.")
@@ -149,11 +154,15 @@ def _rows(views: Sequence[SavedView]) -> list[ViewRow]:
             url=PAGES[view.page].url(view.project_id, view.query),
             saved=f"saved {formats.ago(view.created_at, now)} by {view.created_by}",
             may_change=saved_views.may_change(actor(), view),
-            form=Form(str(view.id)),
+            form=_form(view),
         )
         for view in views
         if view.page in PAGES and may(actor(), PAGES[view.page].scope, view.project_id)
     ]
+
+
+def _form(view: SavedView) -> Form:
+    return Form.showing(str(view.id), {"name": view.name})
 
 
 def _back(project_id: str, said: str) -> Response:
