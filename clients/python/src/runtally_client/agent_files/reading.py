@@ -83,15 +83,17 @@ def files(folder: Path, pattern: str, notes: Notes) -> Iterator[Path]:
     yield from sorted(path for path in folder.rglob(pattern) if path.is_file())
 
 
-def lines(path: Path, notes: Notes, *marks: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the objects of the lines that hold one of the marks.
+def lines(
+    path: Path, notes: Notes, *marks: bytes, is_known: Callable[[bytes], bool] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield the objects of the lines that hold one of the marks, but those that `is_known` says need not be read again.
 
     A last line without its end is one that the agent is still writing, and is left for the next time if it is no JSON yet.
     """
     try:
         with path.open("rb") as file:
             while line := file.readline(MAX_LINE_BYTES):
-                if not any(mark in line for mark in marks):
+                if not any(mark in line for mark in marks) or (is_known and is_known(line)):
                     continue
                 found = _object(line)
                 if found is not None:

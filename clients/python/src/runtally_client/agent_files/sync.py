@@ -52,7 +52,7 @@ class Sync:
         return self._send(waiting) and is_taken
 
     def _send(self, runs: list[Run]) -> bool:
-        processed, answers = self.target.processed, -1
+        processed, answers = self.target.processed, self.target.answers
         for run in runs:
             self._sender.add(run)
         while not self._sender.flush(PATIENCE_SECONDS) and answers < self.target.answers:
