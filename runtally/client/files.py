@@ -1,4 +1,4 @@
-"""Read CSV and JSONL files row by row, plain or gzipped, with one row in memory at a time."""
+"""Read CSV and JSONL files row by row, plain or gzipped, with one row in memory at a time, and JSON documents whole."""
 
 import csv
 import gzip
@@ -76,11 +76,44 @@ def _json_rows(stream: BinaryIO) -> Iterator[Row | Rejection]:
             yield Rejection(line, "is no JSON")
 
 
+def _document_rows(stream: BinaryIO) -> Iterator[Row | Rejection]:
+    """The objects of one JSON document: a list, or the list under `data` or `results`, with what stands beside it."""
+    text = stream.read(_LARGEST_DOCUMENT + 1)
+    if len(text) > _LARGEST_DOCUMENT:
+        raise UnreadableFile(f"The file is larger than {_LARGEST_DOCUMENT // 1_000_000} MB; write one object a line.")
+    try:
+        document = msgspec.json.Decoder(float_hook=Decimal).decode(text.removeprefix(_BOM))
+    except msgspec.DecodeError:
+        raise UnreadableFile("The file is no JSON document; name it .jsonl if it has one object a line.") from None
+    for place, item in enumerate(_items(document), start=1):
+        yield Row(place, item) if isinstance(item, dict) else Rejection(place, "is no JSON object")
+
+
+def _items(document: object) -> Iterator[Any]:
+    beside: dict[str, Any] = {}
+    inner: object = document
+    if isinstance(document, dict):
+        inner = next((document[name] for name in _LISTS if isinstance(document.get(name), list)), None)
+        # A bucket's time is beside its list.
+        beside = {name: value for name, value in document.items() if name not in _LISTS and name not in _PAGING}
+    if not isinstance(inner, list):
+        yield document
+        return
+    for item in inner:
+        for each in _items(item):
+            yield {**beside, **each} if isinstance(each, dict) else each
+
+
+_LISTS: Final = ("data", "results")
+_PAGING: Final = ("object", "has_more", "next_page", "meta")
+_LARGEST_DOCUMENT: Final = 256_000_000
+
 _READERS: Final[dict[str, Callable[[BinaryIO], Iterator[Row | Rejection]]]] = {
     ".csv": _csv_rows,
     ".tsv": _csv_rows,
     ".jsonl": _json_rows,
     ".ndjson": _json_rows,
+    ".json": _document_rows,
 }
 
 
@@ -92,7 +125,9 @@ class RowFile:
         self._zipped = path.suffix.lower() == ".gz"
         kind = Path(path.stem if self._zipped else path.name).suffix.lower()
         if kind not in _READERS:
-            raise UnreadableFile(f"{path.name} is of no known kind; name it .csv, .tsv or .jsonl, gzipped with .gz.")
+            raise UnreadableFile(
+                f"{path.name} is of no known kind; name it .csv, .tsv, .jsonl or .json, gzipped with .gz."
+            )
         self._read = _READERS[kind]
         self.has_header = self._read is _csv_rows
         self._raw = path.open("rb")

@@ -43,10 +43,12 @@ async def load_file(  # noqa: PLR0913  # What it works on, then how.
 
 
 def _checked(file: RowFile, maker: RunMaker) -> Iterator[Row | Rejection]:
-    """The rows; the columns that options name are looked for in the first one, before anything is sent."""
-    unchecked = file.has_header
+    """The rows; the first one tells the format, and has the columns that options name, before anything is sent."""
+    unchecked = True
     for row in file:
         if unchecked and isinstance(row, Row):
-            maker.planner.demand_columns(row.values)
+            maker.recognise(row.values)
+            if file.has_header and maker.format is None:
+                maker.planner.demand_columns(row.values)
             unchecked = False
         yield row

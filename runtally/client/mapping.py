@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Final
 
 from runtally.client.errors import InvalidMapping
@@ -46,6 +46,12 @@ class Options:
     ignored: frozenset[str] = frozenset()
     allow_empty: bool = False
     """Whether a call that did not fail may be without tokens and cost."""
+    format: str = ""
+    """The name of the file's format, or `columns` for none; found by its columns if it is empty."""
+    decimal_comma: bool = False
+    """Whether numbers are written as 1.234,5."""
+    zone: tzinfo = UTC
+    """The zone of times that are written without one."""
     epoch: datetime = UNIX_EPOCH
     """The start of times that are counted in a unit."""
 

@@ -8,8 +8,11 @@ import msgspec
 
 from runtally.client import values
 from runtally.client.errors import InvalidMapping
-from runtally.client.fields import FIELDS, Field, is_usage
+from runtally.client.fields import FIELDS, Field, is_usage, squashed
+from runtally.client.figures import Figures
 from runtally.client.files import Row
+from runtally.client.formats.declaration import Format, by_name
+from runtally.client.formats.registry import FORMATS, recognised
 from runtally.client.mapping import Link, Options
 from runtally.client.plan import ColumnPlanner, Plan, value_at
 from runtally.client.providers import provider_and_model
@@ -34,15 +37,50 @@ class RowRejected(Exception):
 class RunMaker:
     """Makes the runs of one import into one project."""
 
-    def __init__(self, project_id: str, options: Options) -> None:
+    def __init__(self, project_id: str, options: Options, *, takes_sums: bool = False) -> None:
         self.project_id = project_id
         self.planner = ColumnPlanner(options)
+        self.format: Format | None = None
+        """The format of the file, if its rows are not runs by their columns."""
+        self.unused: dict[str, None] = {}
+        """Columns that look like tokens, a cost or a time, and that the format does not read."""
+        self.figures = Figures()
+        """The sums of all rows, those included that cannot be a run for another reason."""
+        self.sums = 0
         self._options = options
+        self._takes_sums = takes_sums
         self._ids = _RowIds(project_id, options)
         self._constants = self._converted(options.constants)
         self._fallbacks = self._converted(options.fallbacks)
         # A provider in the model's name takes precedence over the default for rows without one.
         self._fallback_provider = self._fallbacks.pop("provider", None)
+
+    def recognise(self, row: dict[str, Any]) -> None:
+        """Choose the format of the file by its first row. Raises `InvalidMapping` for sums where only runs are taken."""
+        named = self._options.format
+        # Who maps columns knows them.
+        chosen = FORMATS.get(named) if named else None if self._options.links else recognised(row)
+        if chosen and not chosen.columns <= by_name(row).keys():
+            raise InvalidMapping(f"This is not {chosen.title}, which has other columns; leave --format out.")
+        if chosen and chosen.is_of_sums and not self._takes_sums:
+            raise InvalidMapping(
+                f"This is {chosen.title}: sums of days, not calls, so that nothing in it can become a run. "
+                "--dry-run prints its totals; import the calls themselves from another file."
+            )
+        self.format = chosen
+
+    def runs_of(self, row: dict[str, Any]) -> Iterator[OutgoingRun]:
+        """The runs of a row of the file's format: one of a file of columns. Raises `RowRejected`."""
+        if self.format is None:
+            yield self.run_of(row)
+            return
+        self.unused.update(dict.fromkeys(self.format.unused(row)))
+        for call in self.format.read(by_name(row)):
+            if self.format.is_of_sums:
+                self.sums += 1
+                self.figures.add(call.get)
+            else:
+                yield self.run_of(call)
 
     def run_of(self, row: dict[str, Any]) -> OutgoingRun:
         """The run of a row. Raises `RowRejected`."""
@@ -54,6 +92,7 @@ class RunMaker:
         }
         found = {**self._fallbacks, **found, **self._constants}
         self._name_provider(found)
+        self.figures.add(lambda wire: found.get(FIELDS[squashed(wire)].name))
         self._check(found)
         found.setdefault("run_id", self._ids.id_of(row))
         return OutgoingRun(**found, metadata=self._metadata(row, plan))
@@ -78,13 +117,20 @@ class RunMaker:
         return value
 
     def _convert(self, field: Field, value: object, unit: str | None) -> Any:  # noqa: ANN401  # As the field takes it.
+        if (
+            self._options.decimal_comma
+            and isinstance(value, str)
+            and field.kind.is_number
+            and field.kind is not Kind.TIME
+        ):
+            value = value.replace(".", "").replace(",", ".")
         match field.kind:
             case Kind.DURATION:
                 return values.milliseconds(value, unit)
             case Kind.MONEY:
                 return values.money(value, unit)
             case Kind.TIME:
-                return values.moment(value, unit, self._options.epoch)
+                return values.moment(value, unit, self._options.epoch, self._options.zone)
             case kind:
                 return _WITHOUT_UNIT[kind](value)
 
@@ -171,14 +217,15 @@ def batches(rows: Iterable[Row | Rejection], maker: RunMaker, totals: Totals, *,
             totals.reject(row)
             continue
         try:
-            runs.append(maker.run_of(row.values))
+            found = list(maker.runs_of(row.values))
         except RowRejected as error:
             totals.reject(Rejection(row.line, str(error)))
             continue
-        lines.append(row.line)
-        if len(runs) == size:
-            yield Batch(maker.project_id, runs, lines)
-            runs, lines = [], []
+        runs.extend(found)
+        lines.extend([row.line] * len(found))
+        while len(runs) >= size:
+            yield Batch(maker.project_id, runs[:size], lines[:size])
+            runs, lines = runs[size:], lines[size:]
     if runs:
         yield Batch(maker.project_id, runs, lines)
 

@@ -4,14 +4,21 @@ import asyncio
 from bisect import insort
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Protocol
 
+from runtally.client.fields import FIELDS, squashed
+from runtally.client.figures import Figures
 from runtally.client.post import Receipt
 from runtally.client.run import OutgoingRun
 
 IN_FLIGHT: Final = 4
 """Enough to keep a server busy while the next batch is made, and few enough to leave room for others."""
 SHOWN_REJECTIONS: Final = 20
+
+
+def _value(run: OutgoingRun, wire: str) -> object:
+    return getattr(run, FIELDS[squashed(wire)].name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +43,8 @@ class Totals:
     """The results so far: `processed` runs were accepted by the server, `duplicates` of them were stored before."""
 
     processed: int = 0
+    figures: Figures = field(default_factory=Figures)
+    """The sums of the runs that the server took."""
     duplicates: int = 0
     rejected: int = 0
     by_project: dict[str, int] = field(default_factory=dict)
@@ -48,6 +57,10 @@ class Totals:
 
     def count(self, batch: Batch, receipt: Receipt) -> None:
         self.processed += receipt.processed
+        refused = {run.index for run in receipt.rejected}
+        for place, sent in enumerate(batch.runs):
+            if place not in refused:
+                self.figures.add(partial(_value, sent))
         self.duplicates += receipt.duplicates
         so_far = self.by_project.get(batch.project_id, 0)
         self.by_project[batch.project_id] = so_far + receipt.processed

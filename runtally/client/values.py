@@ -3,7 +3,7 @@
 A reason says what a value should have been and never holds the value: it could be content.
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import Any, Final
@@ -101,10 +101,10 @@ def money(value: object, unit: str | None) -> Decimal:
     return _decimal(value) * UNITS[Kind.MONEY][unit or "usd"]
 
 
-def moment(value: object, unit: str | None, epoch: datetime) -> str:
+def moment(value: object, unit: str | None, epoch: datetime, zone: tzinfo = UTC) -> str:
     """Parse a time, and return it in the format of the ingest API.
 
-    With a unit: so many of them after `epoch`. Without: ISO 8601 (UTC unless it has an offset), or a number, which the
+    With a unit: so many of them after `epoch`. Without: ISO 8601 (of `zone` unless it has an offset), or a number, which the
     server reads as Unix seconds or milliseconds.
     """
     if unit:
@@ -117,7 +117,8 @@ def moment(value: object, unit: str | None, epoch: datetime) -> str:
     if _is_number(written):
         return written
     try:
-        return wire_time(datetime.fromisoformat(written))
+        found = datetime.fromisoformat(written)
+        return wire_time(found if found.tzinfo else found.replace(tzinfo=zone))
     except (ValueError, OverflowError):
         raise BadValue("must be an ISO 8601 time, or a number with its unit, as in --map COLUMN=timestamp:s") from None
 

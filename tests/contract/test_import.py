@@ -189,3 +189,64 @@ async def test_a_wrong_option_is_wrong_usage(
 
     assert finished.code == 2
     assert says in finished.err
+
+
+async def test_a_preview_as_json_has_the_format_the_counts_and_the_totals(server: Server, tmp_path: Path) -> None:
+    path = tmp_path / "observations.jsonl"
+    call = {"id": "o1", "type": "GENERATION", "startTime": TIME, "model": "gpt-5.5", "levelCost": 3}
+    rows = [
+        {**call, "type": "SPAN", "usageDetails": {}},
+        {**call, "usageDetails": {"input": 7, "input_cached_tokens": 2, "output": 5}, "totalCost": 0.25},
+        {**call, "startTime": None, "usageDetails": {"input": 100}},
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+
+    finished = await runtally(server, "import", path, "--dry-run", "--json")
+
+    assert finished.code == 1
+    assert json.loads(finished.out) == {
+        "format": "langfuse",
+        "runs": 1,
+        "sums": 0,
+        "rejected": 1,
+        "unused": ["levelCost"],
+        "totals": {
+            "inputTokens": 109,
+            "outputTokens": 5,
+            "cachedInputTokens": 2,
+            "cacheWriteTokens": 0,
+            "reasoningTokens": 0,
+            "costUSD": 0.25,
+        },
+    }
+
+
+async def test_a_report_of_days_is_refused_before_anything_is_sent(
+    server: Server, database: Database, project_id: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "costs.jsonl"
+    path.write_text(json.dumps({"starting_at": TIME, "amount": "12345.67", "currency": "USD", "cost_type": "tokens"}))
+
+    finished = await runtally(server, "import", path, "--project", project_id)
+
+    assert finished.code == 2
+    assert "This is Anthropic's report of costs: sums of days, not calls" in finished.err
+    assert await stored_sums(database, project_id) == Sums(0, 0, 0, 0)
+
+
+async def test_decimal_commas_and_times_of_a_zone_are_read_where_an_option_says_so(
+    server: Server, database: Database, project_id: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "kosten.csv"
+    path.write_text("model;date;prompt_tokens;cost\ngpt-5.5;2026-11-20 10:00;1.234;0,5\n")
+    arguments = ("import", path, "--project", project_id, "--decimal-comma", "--zone")
+
+    assert (await runtally(server, *arguments, "Mars/Olympus")).code == 2
+    finished = await runtally(server, *arguments, "Europe/Berlin")
+
+    assert finished.code == 0
+    assert "Totals of the file: 1,234 inputTokens, $0.5." in finished.out
+    async with database.connection() as connection:
+        row = await connection.fetchrow("SELECT input_tokens, occurred_at FROM runs WHERE project_id = $1", project_id)
+    assert row is not None
+    assert (row["input_tokens"], row["occurred_at"].isoformat()) == (1_234, "2026-11-20T09:00:00+00:00")

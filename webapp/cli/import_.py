@@ -6,14 +6,17 @@ from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
+import msgspec
 
 from runtally.client.errors import InvalidMapping, UnreadableFile
 from runtally.client.files import RowFile
+from runtally.client.formats.registry import COLUMNS, FORMATS
 from runtally.client.load import DryRun, load_file
 from runtally.client.mapping import Options, parse_constants, parse_links, parse_values
-from runtally.client.plan import ColumnPlanner, listed
+from runtally.client.plan import listed
 from runtally.client.post import Poster
 from runtally.client.rows import RunMaker
 from runtally.client.run import as_text
@@ -42,6 +45,18 @@ class Moment(click.ParamType[datetime]):
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
+class Zone(click.ParamType[ZoneInfo]):
+    """A time zone by its IANA name."""
+
+    name = "zone"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> ZoneInfo:
+        try:
+            return value if isinstance(value, ZoneInfo) else ZoneInfo(str(value))
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            self.fail("write a zone such as Europe/Berlin", param, ctx)
+
+
 def mapping_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that describe columns to a command, which receives them checked, as `options`."""
 
@@ -52,6 +67,13 @@ def mapping_options(command: Callable[..., None]) -> Callable[..., None]:
         "--default", "fallbacks", multiple=True, metavar="FIELD=VALUE", help="The value for rows without one."
     )
     @click.option("--ignore", "ignored", multiple=True, metavar="COLUMN", help="Do not use this column.")
+    @click.option(
+        "--format",
+        type=click.Choice([*FORMATS, COLUMNS]),
+        help="What the file is, where its columns do not say so; `columns` for none of the others.",
+    )
+    @click.option("--zone", type=Zone(), default="UTC", help="The zone of times without one, such as Europe/Berlin.")
+    @click.option("--decimal-comma", is_flag=True, help="Read 1.234,5 as a number.")
     @click.option("--allow-empty", is_flag=True, help="Take calls that have neither tokens nor a cost.")
     @click.option(
         "--epoch", type=Moment(), default=UNIX_EPOCH, help="The start of times that have a unit; 1970 by default."
@@ -64,6 +86,9 @@ def mapping_options(command: Callable[..., None]) -> Callable[..., None]:
         constants: Iterable[str],
         fallbacks: Iterable[str],
         ignored: Iterable[str],
+        format: str | None,  # noqa: A002  # The option's name.
+        zone: ZoneInfo,
+        decimal_comma: bool,
         allow_empty: bool,
         epoch: datetime,
         **others: Any,  # noqa: ANN401  # Click's own values.
@@ -78,6 +103,9 @@ def mapping_options(command: Callable[..., None]) -> Callable[..., None]:
                 fallbacks=parse_constants("--default", fallbacks, content),
                 ignored=frozenset(ignored),
                 allow_empty=allow_empty,
+                format=format or "",
+                decimal_comma=decimal_comma,
+                zone=zone,
                 epoch=epoch,
             )
             command(options=options, **others)
@@ -87,7 +115,9 @@ def mapping_options(command: Callable[..., None]) -> Callable[..., None]:
     return with_options
 
 
-def _checked_id(_context: click.Context, _option: click.Parameter, project_id: str) -> str:
+def _checked_id(_context: click.Context, _option: click.Parameter, project_id: str | None) -> str | None:
+    if project_id is None:
+        return None
     project_id = trimmed(project_id)
     if not is_project_id(project_id):
         raise click.BadParameter("give 1 to 128 characters that are not all blank")
@@ -99,19 +129,28 @@ def _checked_id(_context: click.Context, _option: click.Parameter, project_id: s
 @click.option(
     "--project",
     "project_id",
-    required=True,
     metavar="ID",
     callback=_checked_id,
-    help="The project to send the runs to.",
+    help="The project to send the runs to; not needed with --dry-run.",
 )
 @mapping_options
 @server_options
 @click.option("--batch-size", type=click.IntRange(1, 1000), default=500, show_default=True, help="Runs in a request.")
 @click.option("--dry-run", is_flag=True, help="Send nothing; show what would be sent.")
+@click.option("--json", "as_json", is_flag=True, help="With --dry-run: the format, the counts and the totals as JSON.")
 def import_file(  # noqa: PLR0913  # An argument for each option.
-    *, path: Path, project_id: str, options: Options, server: Server, batch_size: int, dry_run: bool
+    *,
+    path: Path,
+    project_id: str | None,
+    options: Options,
+    server: Server,
+    batch_size: int,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
-    """Send the rows of FILE (.csv, .tsv or .jsonl, gzipped or not) to a running server as runs.
+    """Send the rows of FILE (.csv, .tsv, .jsonl or .json, gzipped or not) to a running server as runs.
+
+    Exports of Langfuse, LangSmith, LiteLLM, MLflow, Helicone and OpenRouter are recognised by themselves.
 
     Columns named like a field of a run (inputTokens, input_tokens, prompt_tokens, cost_usd, latency_s ...) are found;
     others are mapped with --map, or to metadata with --map COLUMN=metadata.KEY, or ignored. Units: latencyMs takes
@@ -125,24 +164,35 @@ def import_file(  # noqa: PLR0913  # An argument for each option.
       runtally import usage.csv.gz --project search --set provider=openai --map took=latencyMs:s --dry-run
       runtally import calls.csv --project chat --map result=status --value result:ok=success --value result:failed=error
     """
-    maker, totals = RunMaker(project_id, options), Totals()
+    if project_id is None and not dry_run:
+        raise click.UsageError("Say which project the runs are of, with --project ID.")
+    if as_json and not dry_run:
+        raise click.UsageError("--json is for --dry-run.")
+    maker, totals = RunMaker(project_id or "default", options, takes_sums=dry_run), Totals()
     with RowFile(path) as file:
         if dry_run:
-            _look(file, maker, totals, batch_size)
+            _look(file, maker, totals, batch_size, as_json=as_json)
         else:
             asyncio.run(_send(server, file, maker, totals, batch_size))
     if totals.rejected:
         raise click.exceptions.Exit(1)
 
 
-def _look(file: RowFile, maker: RunMaker, totals: Totals, batch_size: int) -> None:
+def _look(file: RowFile, maker: RunMaker, totals: Totals, batch_size: int, *, as_json: bool) -> None:
     dry = DryRun()
     with Progress("Reading") as progress:
         asyncio.run(load_file(dry, file, maker, totals, batch_size=batch_size, on_progress=progress.show))
+    if as_json:
+        click.echo(_summary(maker, totals))
+        return
+    if maker.sums:
+        click.echo(f"{maker.format.title if maker.format else 'Sums'}: {maker.sums:,} sums, which can't become runs.")
+        click.echo(f"Totals: {maker.figures}.")
+        return
     click.echo(f"{totals.processed:,} rows would be sent, {totals.rejected:,} would not. Nothing was sent.")
     if dry.first:
         click.echo(f"The first run: {as_text(dry.first)}")
-    _report(maker.planner, totals)
+    _report(maker, totals)
 
 
 async def _send(server: Server, file: RowFile, maker: RunMaker, totals: Totals, batch_size: int) -> None:
@@ -161,23 +211,48 @@ async def _send(server: Server, file: RowFile, maker: RunMaker, totals: Totals, 
         f"{totals.added:,} runs added, {totals.duplicates:,} there already, {totals.rejected:,} rows rejected, "
         f"in {loop.time() - started:.1f} s."
     )
-    _report(maker.planner, totals)
+    _report(maker, totals)
 
 
-def _report(planner: ColumnPlanner, totals: Totals) -> None:
-    """Print how each column was used, and the first rejected rows."""
-    used = (f"{column} as {', '.join(targets)}" for column, targets in planner.used.items())
-    click.echo(f"Used: {listed(used) or 'no column'}.")
-    for label, columns in (
-        ("Ignored", planner.ignored),
-        ("Never sent, named like content", planner.never_sent),
-        ("Not found in any row", planner.never_found()),
-    ):
-        if columns:
-            click.echo(f"{label}: {listed(columns)}.")
-    if planner.doubtful:
+def _summary(maker: RunMaker, totals: Totals) -> str:
+    """The result of a preview as JSON."""
+    document = {
+        "format": maker.format.name if maker.format else COLUMNS,
+        "runs": totals.processed,
+        "sums": maker.sums,
+        "rejected": totals.rejected,
+        "unused": list(_unused(maker)),
+        "totals": maker.figures.sums,
+    }
+    return msgspec.json.Encoder(decimal_format="number").encode(document).decode()
+
+
+def _unused(maker: RunMaker) -> Iterable[str]:
+    return maker.unused if maker.format else maker.planner.doubtful
+
+
+def _report(maker: RunMaker, totals: Totals) -> None:
+    """Print how each column was used, the totals of the file and of what was stored, and the first rejected rows."""
+    planner = maker.planner
+    if maker.format:
+        click.echo(f"Read as {maker.format.title}.")
+    else:
+        used = (f"{column} as {', '.join(targets)}" for column, targets in planner.used.items())
+        click.echo(f"Used: {listed(used) or 'no column'}.")
+        for label, columns in (
+            ("Ignored", planner.ignored),
+            ("Never sent, named like content", planner.never_sent),
+            ("Not found in any row", planner.never_found()),
+        ):
+            if columns:
+                click.echo(f"{label}: {listed(columns)}.")
+    if str(maker.figures):
+        click.echo(f"Totals of the file: {maker.figures}.")
+    if maker.figures.sums != totals.figures.sums:
+        click.echo(f"Totals without the rejected rows: {totals.figures or 'nothing'}.")
+    if unused := list(_unused(maker)):
         click.echo(
-            f"Warning: not used, but named like tokens, a cost or a time: {listed(planner.doubtful)}. "
+            f"Warning: not used, but named like tokens, a cost or a time: {listed(unused)}. "
             "Use them with --map COLUMN=FIELD, or leave them out with --ignore COLUMN.",
             err=True,
         )

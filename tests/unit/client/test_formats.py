@@ -1,0 +1,464 @@
+"""Exports of vendors and peers become runs with all their counts, and their reports of days sums that are never runs."""
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from runtally.client.errors import InvalidMapping
+from runtally.client.files import Row, RowFile
+from runtally.client.formats.declaration import by_name
+from runtally.client.formats.registry import COLUMNS, FORMATS, recognised
+from runtally.client.mapping import Options, parse_links
+from runtally.client.rows import RowRejected, RunMaker
+from runtally.client.run import as_text
+from runtally.privacy import ContentRule
+from runtally.settings import CONTENT_KEYS, PrivacyMode
+
+CONTENT = ContentRule.of(PrivacyMode.STRICT, CONTENT_KEYS.split(","))
+START, FIRST, END = "2026-11-25T10:00:00.000Z", "2026-11-25T10:00:00.200Z", "2026-11-25T10:00:01.566Z"
+SAID = "canary-of-a-prompt"
+NANOS = 1_795_600_800_000_000_000
+
+
+def a_maker(row: dict[str, Any], *, takes_sums: bool = False, **options: Any) -> RunMaker:  # noqa: ANN401
+    maker = RunMaker("p", Options(content=CONTENT, **options), takes_sums=takes_sums)
+    maker.recognise(row)
+    return maker
+
+
+def runs_of(row: dict[str, Any]) -> list[dict[str, Any]]:
+    return [json.loads(as_text(run)) for run in a_maker(row).runs_of(row)]
+
+
+def span(kind: str, code: str, **attributes: object) -> dict[str, Any]:
+    return {
+        "trace_id": "dHJhY2U=",
+        "span_id": kind,
+        "start_time_unix_nano": NANOS,
+        "end_time_unix_nano": NANOS + 1_566_000_000,
+        "status": {"code": code, "message": "RateLimitError: 429"},
+        "attributes": {
+            "mlflow.spanType": json.dumps(kind),
+            "mlflow.spanInputs": json.dumps({"messages": SAID}),
+            **{name.replace("__", "."): json.dumps(value) for name, value in attributes.items()},
+        },
+    }
+
+
+CALLS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
+    "langfuse": (
+        {
+            "id": "o1",
+            "trace_id": "t1",
+            "type": "GENERATION",
+            "start_time": START,
+            "end_time": END,
+            "completion_start_time": FIRST,
+            "level": "DEFAULT",
+            "model": "gpt-5.5",
+            "usage_details": {
+                "input": 8_004,
+                "input_cached_tokens": 2_003,
+                "input_cache_creation": 90,
+                "input_cache_creation_1h": 41,
+                "output": 3_702,
+                "output_reasoning_tokens": 1_301,
+                "total": 15_141,
+            },
+            "total_cost": Decimal("0.1911115"),
+            "user_id": "u1",
+            "session_id": "s1",
+            "input": SAID,
+        },
+        [
+            {
+                "runId": "o1",
+                "provider": "openai",
+                "model": "gpt-5.5",
+                "timestamp": "2026-11-25T10:00:00Z",
+                "status": "success",
+                "inputTokens": 10_138,
+                "outputTokens": 5_003,
+                "cachedInputTokens": 2_003,
+                "cacheWriteTokens": 131,
+                "reasoningTokens": 1_301,
+                "units": {"cacheWrite1h": 41},
+                "latencyMs": 1_566,
+                "timeToFirstTokenMs": 200,
+                "costUSD": 0.1911115,
+                "traceId": "t1",
+                "sessionId": "s1",
+                "userId": "u1",
+            }
+        ],
+    ),
+    "langsmith": (
+        {
+            "id": "r1",
+            "run_type": "llm",
+            "trace_id": "t1",
+            "start_time": START,
+            "end_time": END,
+            "first_token_time": FIRST,
+            "error": f"RateLimitError('{SAID}')",
+            "extra": {"metadata": {"ls_provider": "openai", "ls_model_name": "gpt-5.5", "thread_id": "s1"}},
+            "prompt_tokens": 10_007,
+            "completion_tokens": 5_003,
+            "prompt_token_details": {"cache_read": 2_003, "cache_creation": 11, "audio": 7},
+            "completion_token_details": {"reasoning": 1_301, "audio": 9},
+            "total_cost": "0.1911115",
+            "tags": ["x"],
+        },
+        [
+            {
+                "runId": "r1",
+                "provider": "openai",
+                "model": "gpt-5.5",
+                "timestamp": "2026-11-25T10:00:00Z",
+                "status": "error",
+                "errorCode": "RateLimitError",
+                "inputTokens": 10_007,
+                "outputTokens": 5_003,
+                "cachedInputTokens": 2_003,
+                "cacheWriteTokens": 11,
+                "reasoningTokens": 1_301,
+                "audioInputTokens": 7,
+                "audioOutputTokens": 9,
+                "latencyMs": 1_566,
+                "timeToFirstTokenMs": 200,
+                "costUSD": 0.1911115,
+                "traceId": "t1",
+                "sessionId": "s1",
+                "tags": ["x"],
+            }
+        ],
+    ),
+    "litellm": (
+        {
+            "request_id": "chatcmpl-1",
+            "call_type": "acompletion",
+            "spend": "0.1911115",
+            "prompt_tokens": "10007",
+            "completion_tokens": "5003",
+            "startTime": START,
+            "endTime": END,
+            "request_duration_ms": "1566",
+            "completionStartTime": FIRST,
+            "model": "gpt-5.5",
+            "custom_llm_provider": "openai",
+            "metadata": json.dumps(
+                {
+                    "usage_object": {
+                        "prompt_tokens_details": {"cached_tokens": 2_003, "cache_write_tokens": 17},
+                        "completion_tokens_details": {"reasoning_tokens": 1_301},
+                    }
+                }
+            ),
+            "cache_hit": "False",
+            "request_tags": '["beta"]',
+            "team_id": "search",
+            "end_user": "c1",
+            "session_id": "s1",
+            "status": "success",
+            "messages": SAID,
+        },
+        [
+            {
+                "runId": "chatcmpl-1",
+                "provider": "openai",
+                "model": "gpt-5.5",
+                "timestamp": "2026-11-25T10:00:00Z",
+                "status": "success",
+                "inputTokens": 10_007,
+                "outputTokens": 5_003,
+                "cachedInputTokens": 2_003,
+                "cacheWriteTokens": 17,
+                "reasoningTokens": 1_301,
+                "latencyMs": 1_566,
+                "timeToFirstTokenMs": 200,
+                "costUSD": 0.1911115,
+                "sessionId": "s1",
+                "userId": "c1",
+                "tags": ["beta"],
+                "metadata": {"team": "search", "callType": "acompletion"},
+            }
+        ],
+    ),
+    "mlflow": (
+        {
+            "trace_id": "tr-1",
+            "trace": json.dumps(
+                {
+                    "data": {
+                        "spans": [
+                            span("AGENT", "STATUS_CODE_OK"),
+                            span(
+                                "CHAT_MODEL",
+                                "STATUS_CODE_OK",
+                                mlflow__llm__model="claude-opus-4-6",
+                                mlflow__llm__provider="anthropic",
+                                mlflow__chat__tokenUsage={
+                                    "input_tokens": 10_007,
+                                    "output_tokens": 5_003,
+                                    "cache_read_input_tokens": 2_003,
+                                    "cache_creation_input_tokens": 812,
+                                    "cache_creation_input_tokens_above_1hr": 504,
+                                },
+                            ),
+                            span("LLM", "STATUS_CODE_ERROR", model="gpt-5.5"),
+                        ]
+                    }
+                }
+            ),
+            "spans": "[]",
+            "request": SAID,
+        },
+        [
+            {
+                "runId": "dHJhY2U=-CHAT_MODEL",
+                "provider": "anthropic",
+                "model": "claude-opus-4-6",
+                "timestamp": "1795600800000",
+                "status": "success",
+                "inputTokens": 10_007,
+                "outputTokens": 5_003,
+                "cachedInputTokens": 2_003,
+                "cacheWriteTokens": 812,
+                "units": {"cacheWrite1h": 504},
+                "latencyMs": 1_566,
+                "traceId": "tr-1",
+            },
+            {
+                "runId": "dHJhY2U=-LLM",
+                "provider": "openai",
+                "model": "gpt-5.5",
+                "timestamp": "1795600800000",
+                "status": "error",
+                "errorCode": "429",
+                "latencyMs": 1_566,
+                "traceId": "tr-1",
+            },
+        ],
+    ),
+    "helicone": (
+        {
+            "request_id": "h1",
+            "request_created_at": START,
+            "response_status": "429",
+            "latency": "1566",
+            "model": "gpt-5.5",
+            "provider": "OPENAI",
+            "prompt_tokens": "10007",
+            "completion_tokens": "5003",
+            "user_id": "u1",
+        },
+        [
+            {
+                "runId": "h1",
+                "provider": "openai",
+                "model": "gpt-5.5",
+                "timestamp": "2026-11-25T10:00:00Z",
+                "status": "error",
+                "errorCode": "429",
+                "inputTokens": 10_007,
+                "outputTokens": 5_003,
+                "latencyMs": 1_566,
+                "userId": "u1",
+            }
+        ],
+    ),
+    "openrouter-calls": (
+        {
+            "generation_id": "gen-1",
+            "created_at": START,
+            "model_permaslug": "openai/gpt-5.5",
+            "tokens_prompt": "10007",
+            "tokens_completion": "5003",
+            "tokens_reasoning": "1301",
+            "cost_total": "0.1911115",
+            "generation_time_ms": "1566",
+            "provider_name": "OpenAI",
+            "finish_reason_normalized": "stop",
+        },
+        [
+            {
+                "runId": "gen-1",
+                "provider": "openrouter",
+                "model": "openai/gpt-5.5",
+                "timestamp": "2026-11-25T10:00:00Z",
+                "status": "success",
+                "finishReason": "stop",
+                "inputTokens": 10_007,
+                "outputTokens": 5_003,
+                "reasoningTokens": 1_301,
+                "latencyMs": 1_566,
+                "costUSD": 0.1911115,
+                "metadata": {"upstream": "OpenAI"},
+            }
+        ],
+    ),
+}
+
+# Input, output, cached, written, reasoning, and dollars.
+SUMS: dict[str, tuple[dict[str, Any], tuple[Any, ...]]] = {
+    "openai-usage": (
+        {
+            "object": "organization.usage.completions.result",
+            "input_tokens": 100_070,
+            "input_cached_tokens": 20_030,
+            "input_cache_write_tokens": 10_090,
+            "output_tokens": 50_030,
+            "num_model_requests": 10,
+            "model": "gpt-5.6-sol",
+            "batch": True,
+        },
+        (100_070, 50_030, 20_030, 10_090, 0, None),
+    ),
+    "openai-costs": (
+        {
+            "object": "organization.costs.result",
+            "amount": {"value": Decimal("1.347"), "currency": "usd"},
+            "line_item": "gpt-5.6-sol, input",
+        },
+        (0, 0, 0, 0, 0, Decimal("1.347")),
+    ),
+    "anthropic-usage": (
+        {
+            "starting_at": START,
+            "uncached_input_tokens": 10_007,
+            "cache_read_input_tokens": 4_001,
+            "cache_creation": {"ephemeral_5m_input_tokens": 998, "ephemeral_1h_input_tokens": 2_003},
+            "output_tokens": 5_003,
+            "model": "claude-opus-4-8",
+        },
+        (17_009, 5_003, 4_001, 3_001, 0, None),
+    ),
+    "anthropic-costs": (
+        {"starting_at": START, "amount": "12345.67", "currency": "USD", "cost_type": "tokens"},
+        (0, 0, 0, 0, 0, Decimal("123.4567")),
+    ),
+    "openrouter-activity": (
+        {
+            "date": "2026-11-25",
+            "model": "openai/gpt-5.5",
+            "usage": Decimal("0.05"),
+            "byok_usage_inference": Decimal("0.95"),
+            "requests": 3,
+            "prompt_tokens": 700,
+            "completion_tokens": 90,
+            "reasoning_tokens": 20,
+        },
+        (700, 90, 0, 0, 20, Decimal(1)),
+    ),
+}
+
+
+def test_each_format_has_a_case() -> None:
+    assert {*CALLS, *SUMS} == FORMATS.keys()
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_of_an_export_is_a_run_with_all_its_counts_and_nothing_that_was_said(name: str) -> None:
+    row, expected = CALLS[name]
+    found = recognised(row)
+
+    assert found is not None
+    assert found.name == name
+    assert runs_of(row) == expected
+    assert SAID not in json.dumps(runs_of(row))
+    assert not list(found.unused(row))
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_a_report_of_days_has_totals_and_no_run(name: str) -> None:
+    row, expected = SUMS[name]
+    maker = a_maker(row, takes_sums=True)
+
+    assert maker.format is FORMATS[name]
+    assert not list(maker.runs_of(row))
+    assert maker.sums == 1
+    assert tuple(maker.figures.sums.values()) == expected
+    assert not list(maker.format.unused(row))
+    with pytest.raises(InvalidMapping, match=f"This is {maker.format.title}: sums of days, not calls"):
+        a_maker(row)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [("langfuse", {"type": "SPAN"}), ("langsmith", {"run_type": "chain"}), ("mlflow", {"trace": '{"data": 1}'})],
+)
+def test_what_is_no_call_is_no_run(name: str, changes: dict[str, Any]) -> None:
+    assert runs_of({**CALLS[name][0], **changes}) == []
+
+
+def test_a_failed_call_of_litellm_has_no_tokens_and_no_cost() -> None:
+    error = {"error_information": {"error_code": "429", "error_class": "RateLimitError"}}
+    row = {
+        **CALLS["litellm"][0],
+        "status": "failure",
+        "spend": "0",
+        "prompt_tokens": "0",
+        "metadata": json.dumps(error),
+    }
+
+    (run,) = runs_of(row)
+
+    assert (run["status"], run["errorCode"]) == ("error", "429")
+    assert not {"inputTokens", "outputTokens", "costUSD"} & run.keys()
+
+
+def test_an_answer_from_litellms_cache_costs_nothing() -> None:
+    (run,) = runs_of({**CALLS["litellm"][0], "cache_hit": "True", "spend": "0"})
+
+    assert run["costUSD"] == 0
+    assert run["metadata"]["cacheHit"] is True
+
+
+def test_columns_that_a_format_does_not_read_are_named() -> None:
+    row = {**CALLS["langsmith"][0], "video_tokens": 5, "embedding_cost": "", "name": "chat"}
+    maker = a_maker(row)
+    list(maker.runs_of(row))
+
+    assert list(maker.unused) == ["video_tokens"]
+
+
+def test_a_mapping_or_the_name_of_no_format_turns_formats_off() -> None:
+    row = CALLS["helicone"][0]
+
+    assert a_maker(row, links=parse_links(["latency=latencyMs"], CONTENT)).format is None
+    assert a_maker(row, format=COLUMNS).format is None
+
+
+def test_a_format_that_the_file_is_not_is_refused() -> None:
+    with pytest.raises(InvalidMapping, match="This is not LangSmith's runs, which has other columns"):
+        a_maker(CALLS["helicone"][0], format="langsmith")
+
+
+def test_the_totals_of_a_file_hold_rows_that_cannot_be_runs() -> None:
+    row = {"model": "gpt-5.5", "prompt_tokens": 5, "cost": Decimal("0.5")}
+    maker = a_maker(row)
+
+    with pytest.raises(RowRejected, match="timestamp is missing"):
+        list(maker.runs_of(row))
+    assert str(maker.figures) == "5 inputTokens, $0.5"
+
+
+@pytest.mark.parametrize("written", ["usage_details", "usageDetails", "Usage Details"])
+def test_columns_are_known_in_any_spelling(written: str) -> None:
+    assert by_name({written: 1}) == {"usagedetails": 1}
+
+
+def test_a_document_of_pages_is_read_as_the_rows_in_its_buckets(tmp_path: Path) -> None:
+    results = [{"model": "a"}, {"model": "b", "start_time": 3}]
+    bucket = {"object": "bucket", "start_time": 1, "end_time": 2, "results": results}
+    path = tmp_path / "usage.json"
+    path.write_bytes(msgspec.json.encode({"object": "page", "data": [bucket], "has_more": False}))
+
+    with RowFile(path) as file:
+        rows = [row.values for row in file if isinstance(row, Row)]
+
+    assert rows == [{"start_time": 1, "end_time": 2, "model": "a"}, {"start_time": 3, "end_time": 2, "model": "b"}]
