@@ -17,6 +17,7 @@ from runtally.models.run import StoredRun
 from runtally.names.live import LiveNames
 from runtally.pricing.book import LivePrices
 from runtally.pricing.cost import resolve_cost
+from runtally.pricing.names import FREE
 from runtally.privacy import ContentRule
 from runtally.retention.rules import LiveRetention
 from runtally.settings import Settings
@@ -179,6 +180,7 @@ class Ingest:
             reported=run.reported_cost_usd,
             upstream_reported=normal.upstream_usd,
             direct=run.provider.casefold() in self._direct_providers,
+            free=run.model.endswith(FREE),
         )
         run.cost_usd, run.cost_source = cost.total_usd, cost.source
         run.cost_estimated, run.price_entry_id = cost.estimated, cost.entry_id

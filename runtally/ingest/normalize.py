@@ -19,7 +19,7 @@ from runtally.ids import uuid7_text
 from runtally.ingest.labels import distinct_tags, fill_from_labels
 from runtally.ingest.timestamps import MUST_BE as TIMESTAMP_MUST_BE
 from runtally.ingest.timestamps import parse_timestamp
-from runtally.ingest.usage import token_parts
+from runtally.ingest.usage import Reported, reported_cost, token_parts
 from runtally.ingest.wire import WireRun
 from runtally.models.run import Status, StoredRun
 from runtally.money import MAX_USD, plain, to_usd
@@ -80,14 +80,19 @@ def normalize(sent: WireRun, project_id: str, now: datetime, rule: ContentRule) 
     if sent.prompt is not UNSET or sent.completion is not UNSET or sent.prompt_preview is not None:
         warnings += _dropped_content(sent, rule, wrong)
         run.prompt_preview = sent.prompt_preview if rule.keeps_preview else None
-    upstream_usd = None
+    upstream_usd = whole_usd = None
     if sent.metadata is not None:
         run.metadata = _without_content(sent.metadata, rule, wrong, warnings)
         if run.metadata is not None:
-            upstream_usd = _read_metadata(sent.metadata, run, wrong)
+            upstream = _read_metadata(sent.metadata, run, wrong)
+            upstream_usd = upstream.usd
+            whole_usd = upstream.usd if upstream.is_whole else None
             # Only what is left of the metadata is read: content that was dropped must not come back as a column.
             fill_from_labels(run, run.metadata)
     _read_legacy(sent, run, wrong)
+    if whole_usd is not None:
+        # Of a call with a key of one's own, clients report the aggregator's fee.
+        run.reported_cost_usd = whole_usd
     if sent.timestamp:
         _read_timestamp(sent.timestamp, run, now, wrong)
     if wrong:
@@ -124,8 +129,8 @@ def _without_content(
     return metadata
 
 
-def _read_metadata(metadata: dict[str, Any], run: StoredRun, wrong: list[Detail]) -> Decimal | None:
-    """Fill the run's empty trace id and token counts from metadata. Returns the cost that an aggregator reported."""
+def _read_metadata(metadata: dict[str, Any], run: StoredRun, wrong: list[Detail]) -> Reported:
+    """Fill the run's empty trace id and token counts from metadata. Returns the cost that its vendor reported."""
     trace_id = metadata.get("traceId")
     if run.trace_id is None and isinstance(trace_id, str) and (trace_id := trimmed(trace_id)):
         if len(trace_id) > MAX_NAME:
@@ -133,18 +138,11 @@ def _read_metadata(metadata: dict[str, Any], run: StoredRun, wrong: list[Detail]
         run.trace_id = trace_id
     usage = metadata.get("usage")
     if not isinstance(usage, dict):
-        return None
+        return Reported()
     for name, count in token_parts(usage).items():
         if getattr(run, name) is None:
             setattr(run, name, count)
-    return _upstream_usd(usage)
-
-
-def _upstream_usd(usage: dict[str, Any]) -> Decimal | None:
-    for value in (usage.get("total_cost"), usage.get("cost")):
-        if isinstance(value, int | Decimal) and not isinstance(value, bool) and 0 < value <= MAX_USD:
-            return to_usd(Decimal(value))
-    return None
+    return reported_cost(usage)
 
 
 def _read_legacy(sent: WireRun, run: StoredRun, wrong: list[Detail]) -> None:

@@ -1,4 +1,4 @@
-"""Read token counts from `metadata.usage`, as OpenAI's interfaces report them. Pure.
+"""Read token counts and the reported cost from `metadata.usage`, as OpenAI's interfaces report them. Pure.
 
 Chat completions, responses and realtime each name the same counts differently, and compatible servers copy them. In
 these interfaces every detail is included in the total. Other vendors' counts are ignored: Anthropic's cached tokens,
@@ -6,9 +6,11 @@ for example, are counted in addition to its input tokens, and subtracting them w
 """
 
 from collections.abc import Mapping
-from typing import Any
+from decimal import Decimal
+from typing import Any, NamedTuple
 
 from runtally.fields import MAX_COUNT
+from runtally.money import MAX_USD, to_usd
 
 _INPUT = ("prompt_tokens_details", "input_tokens_details", "input_token_details")
 _OUTPUT = ("completion_tokens_details", "output_tokens_details", "output_token_details")
@@ -28,6 +30,48 @@ def token_parts(usage: Mapping[str, Any]) -> dict[str, int]:
         "audio_output_tokens": _count(of_output, "audio_tokens"),
     }
     return {name: count for name, count in found.items() if count is not None}
+
+
+class Reported(NamedTuple):
+    """The cost that a vendor's usage object has, in US dollars.
+
+    `is_whole` if it is what the call cost, whatever a client took for it.
+    """
+
+    usd: Decimal | None = None
+    is_whole: bool = False
+
+
+def reported_cost(usage: Mapping[str, Any]) -> Reported:
+    """Return what the vendor charged.
+
+    OpenRouter's `cost` is its fee alone where the call was made with a key of one's own: what the upstream provider charges
+    stands beside it. Otherwise the upstream's part is inside. Perplexity's `cost` is an object, and xAI counts in ticks of
+    1e-10 dollars.
+    """
+    cost = usage.get("cost")
+    if isinstance(cost, dict):
+        return Reported(_usd(cost.get("total_cost")), is_whole=True)
+    ticks = _usd(usage.get("cost_in_usd_ticks"), _TICK)
+    if ticks is not None:
+        return Reported(ticks, is_whole=True)
+    named = [usd for name in ("total_cost", "cost") if (usd := _usd(usage.get(name))) is not None]
+    charged = next((usd for usd in named if usd), named[0] if named else None)
+    details = usage.get("cost_details")
+    upstream = _usd(details.get("upstream_inference_cost")) if isinstance(details, dict) else None
+    if upstream and (usage.get("is_byok") is True or charged == 0):
+        return Reported((charged or Decimal(0)) + upstream, is_whole=True)
+    return Reported(charged)
+
+
+_TICK = Decimal("1e-10")
+
+
+def _usd(value: object, unit: Decimal = Decimal(1)) -> Decimal | None:
+    if not isinstance(value, int | Decimal) or isinstance(value, bool):
+        return None
+    usd = Decimal(value) * unit
+    return to_usd(usd) if 0 <= usd <= MAX_USD else None
 
 
 def _details(usage: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, Any]:

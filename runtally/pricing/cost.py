@@ -208,23 +208,24 @@ def discounted(price: Price, percent: Decimal) -> Price:
     )
 
 
-def resolve_cost(
+def resolve_cost(  # noqa: PLR0913  # Each decides by a rule of the contract.
     usage: TokenCounts,
     price: Price | None,
     *,
     direct: bool,
     reported: Decimal | None,
     upstream_reported: Decimal | None,
+    free: bool = False,
 ) -> Cost:
     """Return the run's cost by the contract's rules.
 
     `direct` says that the provider's own figure counts, first the run's reported cost, then the upstream's total. All
     other runs are charged by the price. A cost that a client reported is an estimate, used only if none can be
-    computed.
+    computed. `free` says that the model's name promises that it costs nothing, so that a reported 0 is a cost.
     """
     if direct:
         for amount in (reported, upstream_reported):
-            if amount:
+            if amount or (free and amount is not None):
                 return Cost(amount, CostSource.PROVIDER, estimated=False, entry_id=None)
     counted = usage.input_tokens is not None or usage.output_tokens is not None
     if price is not None and (counted or not reported):

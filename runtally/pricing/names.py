@@ -7,7 +7,7 @@ Only differences of writing are removed (case, paths, dates, regions), never the
 import re
 from collections.abc import Iterator
 
-_FREE = ":free"
+FREE = ":free"
 # Suffixes of an aggregator for ways to serve the same model; not `:extended`, which has a price of its own.
 _SERVED = re.compile(r":(batch|beta|exacto|floor|nitro|online|thinking)$")
 _SAME_PRICE = "beta"
@@ -41,7 +41,7 @@ def spellings_of(dialect: str, model: str) -> Iterator[tuple[str, bool]]:
     """
     name, estimated = model.lower(), False
     yield name, estimated
-    if name.endswith(_FREE):
+    if name.endswith(FREE):
         # Its own entry says that it is free; every other entry is a paid one.
         return
     if served := _SERVED.search(name):

@@ -113,6 +113,32 @@ CASES: list[tuple[str, dict[str, Any], tuple[str | None, str | None, bool | None
         ("0.0095", "catalog", False),
     ),
     (
+        "with a key of one's own it is the fee and what the upstream charges",
+        {
+            "provider": "openrouter",
+            "model": "anthropic/claude-sonnet-4",
+            "costUSD": 0.001803975,
+            "metadata": {
+                "usage": {
+                    "cost": 0.001803975,
+                    "is_byok": True,
+                    "cost_details": {"upstream_inference_cost": 0.0360795},
+                }
+            },
+        },
+        ("0.037883475", "provider", False),
+    ),
+    (
+        "a free model that cost 0 cost 0",
+        {"provider": "openrouter", "model": "acme/routed:free", "metadata": {"usage": {"cost": 0}}},
+        ("0", "provider", False),
+    ),
+    (
+        "and one whose client says so too",
+        {"provider": "openrouter", "model": "acme/routed:free", "costUSD": 0},
+        ("0", "provider", False),
+    ),
+    (
         "metadata is no cost for another provider",
         {"metadata": {"usage": {"total_cost": 0.4}}},
         ("0.0105", "catalog", False),

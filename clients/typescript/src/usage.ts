@@ -43,7 +43,6 @@ export function readTokens(read: Read): Run {
     const isBeside = read("input_tokens") !== undefined && (cachedBeside ?? writtenBeside) !== undefined;
     if (isBeside || parts > input) input += parts;
   }
-  const cost = read("cost");
   return {
     inputTokens: input,
     outputTokens: output,
@@ -52,8 +51,20 @@ export function readTokens(read: Read): Run {
     reasoningTokens: count(REASONING),
     audioInputTokens: count(AUDIO_INPUT) || undefined,
     audioOutputTokens: count(AUDIO_OUTPUT) || undefined,
-    costUSD: typeof cost === "number" && cost > 0 ? cost : undefined, // What OpenRouter charged.
+    costUSD: costOf(read),
   };
+}
+
+/** What the vendor says that the call cost, in US dollars: OpenRouter and servers like it, Perplexity, xAI. */
+function costOf(read: Read): number | undefined {
+  const amount = (path: string) => [read(path)].find((value): value is number => typeof value === "number" && value >= 0);
+  const ticks = amount("cost_in_usd_ticks");
+  if (ticks !== undefined) return ticks / 1e10;
+  const charged = amount("cost.total_cost") ?? amount("cost");
+  const upstream = amount("cost_details.upstream_inference_cost");
+  // With a key of one's own OpenRouter charges a fee alone, and the provider the rest.
+  if (upstream && (read("is_byok") === true || charged === 0)) return Number(((charged ?? 0) + upstream).toFixed(12));
+  return charged;
 }
 
 function isCount(value: unknown): value is number {

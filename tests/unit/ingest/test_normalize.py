@@ -116,12 +116,35 @@ def test_a_new_run_is_its_first_version() -> None:
 
 @pytest.mark.parametrize(
     ("usage", "cost"),
-    [({"cost": Decimal("0.5")}, "0.5"), ({"total_cost": 2}, "2"), ({"cost": True}, None), ({"cost": 0}, None)],
+    [({"cost": Decimal("0.5")}, "0.5"), ({"total_cost": 2}, "2"), ({"cost": True}, None), ({"cost": 0}, "0")],
 )
 def test_a_cost_in_metadata_is_a_number(usage: dict[str, object], cost: str | None) -> None:
     found = normalized(metadata={"usage": usage}).upstream_usd
 
     assert found == (Decimal(cost) if cost else None)
+
+
+BYOK = {"is_byok": True, "cost_details": {"upstream_inference_cost": Decimal("0.0360795")}}
+
+
+@pytest.mark.parametrize(
+    ("usage", "cost"),
+    [
+        ({**BYOK, "cost": Decimal("0.001803975")}, "0.037883475"),
+        ({**BYOK, "is_byok": False, "cost": 0}, "0.0360795"),
+        ({**BYOK, "is_byok": False, "cost": Decimal("0.04")}, None),
+        ({**BYOK, "cost_details": None, "cost": Decimal("0.04")}, None),
+        ({"cost_in_usd_ticks": 261_656_000}, "0.0261656"),
+        ({"cost": {"total_cost": Decimal("0.0125"), "request_cost": Decimal("0.012")}}, "0.0125"),
+        ({"cost": {"total_cost": "much"}}, None),
+    ],
+)
+def test_what_a_call_cost_as_a_whole_takes_the_place_of_a_clients_figure(
+    usage: dict[str, object], cost: str | None
+) -> None:
+    run = normalized(costUSD=msgspec.Raw(b"0.001803975"), metadata={"usage": usage}).run
+
+    assert run.reported_cost_usd == Decimal(cost or "0.001803975")
 
 
 def test_a_field_comes_before_its_legacy_name_which_fills_an_empty_one() -> None:

@@ -35,7 +35,6 @@ def tokens_of(*usages: object) -> dict[str, Any]:
     )
     written = _count(of_input, "cache_write_tokens", "cache_creation", "cache_creation_tokens")
     others_cached = _count(usages, "cached_content_token_count", "prompt_cache_hit_tokens")
-    cost: Any = next(iter(_values(usages, "cost")), None)  # What OpenRouter, and servers like it, charged.
     found = {
         "inputTokens": took,
         "outputTokens": gave,
@@ -44,9 +43,30 @@ def tokens_of(*usages: object) -> dict[str, Any]:
         "reasoningTokens": _known(_count(of_output, "reasoning_tokens", "thinking_tokens", "reasoning"), thoughts),
         "audioInputTokens": max(heard - heard_before, 0) if heard else None,
         "audioOutputTokens": _count(of_output, "audio_tokens", "audio") or None,
-        "costUSD": float(cost) if type(cost) in (int, float) and cost > 0 else None,
+        "costUSD": _cost(usages),
     }
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _cost(usages: Sequence[object]) -> float | None:
+    """Return what the vendor says that the call cost, in US dollars: OpenRouter and servers like it, Perplexity, xAI."""
+    ticks = _amount(_values(usages, "cost_in_usd_ticks"))
+    if ticks is not None:
+        return ticks / 1e10
+    costs = _values(usages, "cost")
+    whole = _amount(_values(costs, "total_cost"))
+    charged = whole if whole is not None else _amount(costs)
+    upstream = _amount(_values(_values(usages, "cost_details"), "upstream_inference_cost"))
+    # With a key of one's own OpenRouter charges a fee alone, and the provider the rest.
+    if upstream and (True in _values(usages, "is_byok") or charged == 0):
+        from decimal import Decimal
+
+        return float(Decimal(str(charged or 0)) + Decimal(str(upstream)))
+    return charged
+
+
+def _amount(values: list[Any]) -> float | None:
+    return next((float(each) for each in values if type(each) in (int, float) and each >= 0), None)
 
 
 def first(source: object, *names: str) -> Any:
