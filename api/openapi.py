@@ -113,7 +113,7 @@ def document(routes: Iterable[Route], settings: Settings) -> Schema:
             "description": INTRODUCTION,
             "license": {"name": "MIT", "identifier": "MIT"},
         },
-        "servers": [{"url": "/", "description": "This server"}],
+        "servers": [{"url": settings.base_path or "/", "description": "This server"}],
         "tags": [{"name": name, "description": text} for name, text in TAGS.items() if name in used],
         "paths": paths,
         "components": {

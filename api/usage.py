@@ -279,7 +279,7 @@ def _as_csv(page: _Page) -> Reply:
     headers = {"Content-Type": f"{CSV}; charset=utf-8", "Cache-Control": "no-store", "Vary": "Accept-Encoding"}
     if page.next is not None:
         query = [(name, value) for name, value in request.args.items(multi=True) if name != "page"]
-        headers["Link"] = f'<{request.path}?{urlencode([*query, ("page", page.next)])}>; rel="next"'
+        headers["Link"] = f'<{request.root_path}{request.path}?{urlencode([*query, ("page", page.next)])}>; rel="next"'
     return Reply("".join(csv_parts(page.answer, page.asked.group_by, page.numbers)).encode(), 200, headers)
 
 

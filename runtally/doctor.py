@@ -1,14 +1,18 @@
 """Examine an installation: its problems, and what to do about them. Nothing is changed."""
 
 import asyncio
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from html import unescape
+from http import HTTPStatus
 from pathlib import Path
 
+import httpx
 from pydantic import SecretStr
 
 from runtally.archive.archive import Archive, refuse_to_drop
@@ -32,6 +36,8 @@ CLOCK_TOLERANCE = timedelta(seconds=2)
 # A working relay takes a run within seconds, unless very many arrived at once.
 LONG_WAIT = timedelta(minutes=15)
 GIB = 1024**3
+PAGE_SECONDS = 5.0
+_STYLE_SHEET = re.compile(r'<link rel="stylesheet"\s+href="([^"]+)"')
 SHOWN = 10
 SHOWN_CLIENTS = 5
 WEAK = "so short or simple that it can be guessed"
@@ -81,6 +87,29 @@ def examine_disk(data_dir: Path) -> Finding:
     state = State.FAIL if free < NO_SPACE else State.WARN if free < LITTLE_SPACE else State.OK
     todo = "" if state is State.OK else "; free some, or move DATA_DIR to a larger disk"
     return Finding("disk", state, f"{free / GIB:.1f} GiB free for {data_dir}{todo}")
+
+
+def examine_public_url(public_url: str) -> Finding:
+    """Open the sign-in page where people do, and its style sheet, which is missing where a proxy serves another path."""
+    check, page = "PUBLIC_URL", f"{public_url}/sign-in"
+    try:
+        with httpx.Client(timeout=PAGE_SECONDS) as client:
+            html = client.get(page)
+            sheet = _STYLE_SHEET.search(html.text)
+            if html.status_code != HTTPStatus.OK or sheet is None:
+                todo = "let the proxy pass on everything below PUBLIC_URL, or correct it"
+                return Finding(check, State.FAIL, f"{page} is no page of this service ({html.status_code}); {todo}")
+            address = html.url.join(unescape(sheet[1]))
+            found = client.get(address)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        todo = "open it from where people are, as a network may hide it from this machine"
+        return Finding(check, State.WARN, f"{page} does not answer here ({type(error).__name__}); {todo}")
+    if found.status_code != HTTPStatus.OK or "text/css" not in found.headers.get("Content-Type", ""):
+        todo = "restart the service with this PUBLIC_URL, and let the proxy pass on everything below it"
+        return Finding(
+            check, State.FAIL, f"pages come without style: {address.path} answers {found.status_code}; {todo}"
+        )
+    return Finding(check, State.OK, f"pages open at {public_url}")
 
 
 async def examine_archive(archive: Archive | None, connection: Connection, cell: str = "") -> Finding | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_core import ErrorDetails
@@ -285,8 +286,9 @@ class Settings(BaseSettings):
     )
     public_url: str | None = Field(
         None,
-        pattern=r"^https?://[^\s/?#][^\s?#]*$",
-        description="Where people and programs reach the server, such as https://runtally.example: in links of alerts and in commands to paste.",
+        pattern=r"^https?://[^\s/?#]+(/[\w~-][\w.~-]*)*/?$",
+        description="Where people and programs reach the server, such as https://runtally.example: in links of alerts and in commands to paste. "
+        "With a path, as in https://example.com/runtally, everything is below it, whether the proxy strips it or not.",
     )
     smtp_host: str | None = Field(None, description="Mail server that alerts go through; without it none goes by mail.")
     smtp_port: int = Field(587, ge=1, le=65535, description="Port of the mail server.")
@@ -328,6 +330,11 @@ class Settings(BaseSettings):
         if issuer or client_id or secret:
             raise SettingsError("Set OIDC_ISSUER, OIDC_CLIENT_ID and OIDC_CLIENT_SECRET, or none of them.")
         return None
+
+    @property
+    def base_path(self) -> str:
+        """The path of PUBLIC_URL, such as `/runtally`; empty without one."""
+        return urlsplit(self.public_url or "").path.rstrip("/")
 
     def own_url(self, port: int | None = None) -> str:
         """The service's URL on this machine; `port` is the actual one if the setting asks for any free port."""

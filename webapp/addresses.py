@@ -18,6 +18,21 @@ def server_url() -> str:
     return (services().settings.public_url or request.host_url).rstrip("/")
 
 
+def url_of(path: str) -> str:
+    """Return the URL of a path of this server, for programs and other pages."""
+    return f"{server_url().removesuffix(request.root_path)}{path}"
+
+
+def here() -> str:
+    """Return the path of this request with its query, as the reader's browser has it."""
+    return f"{request.root_path}{request.full_path.rstrip('?')}"
+
+
+def cookie_path() -> str:
+    """Return the path below which a browser sends our cookies."""
+    return request.root_path or "/"
+
+
 def path_to(endpoint: str, **parts: str) -> str:
     """Return the path of a route; `parts` are its variable parts. It is remembered, so do not pass a query."""
     return _path(request.root_path, endpoint, tuple(parts.items()))

@@ -19,9 +19,11 @@ from runtally.settings import Settings
 from webapp import assets, caching, cells, form, query_names, security, sessions, zone
 from webapp.charts import specs
 from webapp.server import bodies, heads, hosts, pace, spans, spelling, tracing
+from webapp.server.below_path import BelowPath, demand_other_path
 from webapp.server.fast_path import FastPath
 from webapp.server.lingering import Lingering
 from webapp.server.security_headers import SecurityHeaders
+from webapp.server.tracing import Application
 from webapp.server.whole_requests import WholeRequests
 
 
@@ -69,7 +71,11 @@ def _add_middleware(app: Quart, settings: Settings) -> None:
     traced = tracing.Tracing(SecurityHeaders(within_budget), sent_spans)
     patient = heads.BoundedHeads(pace.LeastPace(Lingering(traced)))
     # The way to add ASGI middleware to Quart.
-    app.asgi_app = WholeRequests(patient, fast_path, sent_spans)  # type: ignore[assignment, method-assign]
+    served: Application = WholeRequests(patient, fast_path, sent_spans)
+    if settings.base_path:
+        demand_other_path(app, settings.base_path)
+        served = BelowPath(served, settings.base_path)
+    app.asgi_app = served  # type: ignore[assignment, method-assign]
 
 
 def _sent_spans(app: Quart, settings: Settings) -> spans.Spans | None:

@@ -20,6 +20,7 @@ from runtally.errors import (
     StoreUnavailable,
     TooManyDownloads,
 )
+from webapp.addresses import here
 from webapp.links import path_in, safe_path
 from webapp.rendering import Page, render, see_other, wants_part
 from webapp.security import CrossSiteForm, SignInRequired, recognise
@@ -103,9 +104,9 @@ async def respond(error: Exception) -> Response:
 
 
 async def _rendered(shown: RuntallyError | HTTPException | None, status: int, id_to_report: str | None) -> Response:
-    message, here = _message(shown, status), request.full_path.rstrip("?")
+    message = _message(shown, status)
     # A link cannot send a form again.
-    retry_url = here if request.method == "GET" else None
+    retry_url = here() if request.method == "GET" else None
     if request.endpoint is None:
         await recognise()
     if not wants_part():
@@ -140,7 +141,7 @@ def _to_sign_in() -> Response:
 
 def _page_asked_from() -> str:
     """Return the page to show after signing in: this one, or the form's page, because its target often is no page."""
-    return request.full_path.rstrip("?") if request.method == "GET" else path_in(request.headers.get("Referer", ""))
+    return here() if request.method == "GET" else path_in(request.headers.get("Referer", ""))
 
 
 def _is_not_theirs(shown: RuntallyError | HTTPException | None) -> bool:

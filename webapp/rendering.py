@@ -15,6 +15,7 @@ from runtally.access.scopes import Permission, Scope, may
 from runtally.audit import Actor, ActorKind
 from runtally.cells.request import missing
 from runtally.errors import PasswordsBusy, RateLimited, RuntallyError
+from webapp.addresses import cookie_path, here
 from webapp.caching import ASK_FIRST, VARY
 from webapp.cells import are_several
 from webapp.templating import templates
@@ -129,7 +130,7 @@ async def render(page: Page, status: int = 200) -> Response:
     response.vary.update(VARY)
     response.headers["Cache-Control"] = ASK_FIRST
     if flash:
-        response.delete_cookie(FLASH_COOKIE)
+        response.delete_cookie(FLASH_COOKIE, path=cookie_path())
     return response
 
 
@@ -154,7 +155,13 @@ def see_other(url: str, flash: str | None = None) -> Response:
     response = Response(status=303, headers={"Location": url})
     if flash:
         response.set_cookie(
-            FLASH_COOKIE, quote(flash), max_age=FLASH_SECONDS, httponly=True, secure=request.is_secure, samesite="Lax"
+            FLASH_COOKIE,
+            quote(flash),
+            max_age=FLASH_SECONDS,
+            path=cookie_path(),
+            httponly=True,
+            secure=request.is_secure,
+            samesite="Lax",
         )
     return response
 
@@ -166,14 +173,14 @@ def no_content() -> Response:
 
 def _shell(flash: str | None) -> Shell:
     theme = Theme.parse(request.cookies.get(THEME_COOKIE))
-    is_dev_mode, here = services().settings.service_dev_mode, request.full_path.rstrip("?")
+    is_dev_mode = services().settings.service_dev_mode
     can_be_asked_again = request.method == "GET" and not flash
     return Shell(
         actor(),
         is_dev_mode,
         theme,
-        request.path,
-        here,
+        f"{request.root_path}{request.path}",
+        here(),
         unquote(flash) if flash else None,
         can_be_asked_again,
         missing(),

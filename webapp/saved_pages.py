@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from msgspec import Struct
-from quart import current_app
+from quart import current_app, request
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import RequestRedirect
 
@@ -91,7 +91,7 @@ def shown_at(address: str, project_id: str) -> Shown:
 def _page_at(path: str, query: Mapping[str, str], project_id: str) -> str | None:
     """Return the stored name of the page with this path; None unless it is one of the project."""
     try:
-        endpoint, values = current_app.url_map.bind("").match(path, method="GET")
+        endpoint, values = current_app.url_map.bind("").match(path.removeprefix(request.root_path), method="GET")
     except (HTTPException, RequestRedirect):
         return None
     asked = values.get("project_id", query.get("project"))

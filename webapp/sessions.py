@@ -45,6 +45,7 @@ def set_up(app: Quart, settings: Settings) -> None:
     app.permanent_session_lifetime = sessions.LIFETIME
     app.config["SESSION_REFRESH_EACH_REQUEST"] = False
     app.config["SESSION_COOKIE_NAME"] = COOKIE
+    app.config["SESSION_COOKIE_PATH"] = settings.base_path or "/"
     app.config["SESSION_COOKIE_SAMESITE"] = "Lax"
 
 

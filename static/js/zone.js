@@ -9,7 +9,9 @@ const isPlain = zone === "UTC" && !cookies().some((one) => one.startsWith("zone=
 
 if (zone && !isKnown() && !isPlain) {
   const secure = location.protocol === "https:" ? "; secure" : "";
-  document.cookie = `${kept}; path=/; max-age=31536000; samesite=lax${secure}`;
+  // This file is /static/js/zone.js below the path that the server is at.
+  const path = new URL("../..", import.meta.url).pathname.replace(/(.)\/$/, "$1");
+  document.cookie = `${kept}; path=${path}; max-age=31536000; samesite=lax${secure}`;
   // A browser that keeps no cookies would ask for ever.
   if (isKnown()) location.reload();
 }

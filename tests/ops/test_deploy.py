@@ -13,12 +13,14 @@ from typing import Any
 import httpx
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from runtally.files import CHECKOUT
 from tests.factories import make_run
 from tests.folders import open_folder
 from tests.ops.processes import RUNTALLY, started, until
-from tests.serving import PATIENCE_SECONDS, Postgres, Server, free_port, is_live
+from tests.serving import PATIENCE_SECONDS, Postgres, Server, free_port, is_live, running_server
+from webapp.cli import main
 
 DEPLOY = CHECKOUT / "docs" / "deploy"
 CERTIFICATE = CHECKOUT / "tests" / "localhost.pem"
@@ -186,18 +188,9 @@ def test_pages_and_runs_pass_nginx(server: Server, tmp_path: Path) -> None:
     }.items():
         assert ours in text
         text = text.replace(ours, theirs)
-    (tmp_path / "runtally.conf").write_text(text)
-    paths = "".join(
-        f"{name}_temp_path {tmp_path}/{name};\n" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    )
-    (tmp_path / "nginx.conf").write_text(
-        # Who owns the folder: bodies are kept there while they arrive.
-        f"daemon off;\nuser {tmp_path.owner()};\npid {tmp_path}/pid;\nerror_log stderr;\nevents {{}}\n"
-        f"http {{\naccess_log off;\n{paths}include {tmp_path}/runtally.conf;\n}}\n"
-    )
     trusted = ssl.create_default_context(cafile=str(CERTIFICATE))
     url = f"https://localhost:{port}"
-    command = [nginx, "-e", "stderr", "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf")]
+    command = _nginx(nginx, tmp_path, text)
 
     with started(command, tmp_path, user=None) as proxy:
         try:
@@ -217,6 +210,132 @@ def test_pages_and_runs_pass_nginx(server: Server, tmp_path: Path) -> None:
     assert metrics.status_code == 404
     # Nobody listens where agents are sent to.
     assert agents.status_code == 502
+
+
+def _nginx(nginx: str, folder: Path, text: str) -> list[str]:
+    """The command of an nginx with this file."""
+    (folder / "runtally.conf").write_text(text)
+    paths = "".join(
+        f"{name}_temp_path {folder}/{name};\n" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    (folder / "nginx.conf").write_text(
+        # Who owns the folder: bodies are kept there while they arrive.
+        f"daemon off;\nuser {folder.owner()};\npid {folder}/pid;\nerror_log stderr;\nevents {{}}\n"
+        f"http {{\naccess_log off;\n{paths}include {folder}/runtally.conf;\n}}\n"
+    )
+    return [nginx, "-e", "stderr", "-p", str(folder), "-c", str(folder / "nginx.conf")]
+
+
+@pytest.fixture(scope="module")
+def below() -> tuple[str, int]:
+    """The path, and the port of the proxy, of the installation below a path."""
+    return "/tools/runtally", free_port()
+
+
+@pytest.fixture(scope="module")
+def server_below(database: object, database_url: str, below: tuple[str, int]) -> Iterator[Server]:
+    base, port = below
+    with running_server(database_url, PUBLIC_URL=f"http://localhost:{port}{base}") as server:
+        yield server
+
+
+@pytest.mark.parametrize("strips", [False, True], ids=["passes-the-path-on", "strips-the-path"])
+@pytest.mark.parametrize("name", ["nginx", "caddy"])
+def test_pages_and_runs_pass_a_proxy_below_a_path(
+    server_below: Server, below: tuple[str, int], tmp_path: Path, name: str, *, strips: bool
+) -> None:
+    base, port = below
+    upstream = server_below.url.removeprefix("http://")
+    configure = _nginx_below if name == "nginx" else _caddy_below
+    command = configure(tmp_path, upstream, below, strips=strips)
+    url = f"http://localhost:{port}{base}"
+    environment = {"DATABASE_URL": server_below.database_url, "PUBLIC_URL": url}
+    headers = {"Authorization": f"Bearer {server_below.ingest_key}"}
+
+    with started(command, tmp_path, user=None, HOME=str(tmp_path)) as proxy:
+        try:
+            with httpx.Client(base_url=url) as client:
+                until(lambda: proxy.poll() is not None or _answers(client))
+                assert proxy.poll() is None, proxy.communicate()[1]
+                away = client.get("/admin/prices")
+                page = client.get("/sign-in")
+                sheet = re.search(r'<link rel="stylesheet"\s+href="([^"]+)"', page.text)
+                assert sheet
+                style = httpx.get(f"http://localhost:{port}{sheet[1]}")
+                runs = client.post("/api/ingest", json=make_run(projectId="below"), headers=headers)
+                spans = client.post("/v1/traces", json={"resourceSpans": []}, headers=headers)
+                metrics = client.get("/metrics")
+            examined = CliRunner().invoke(main, ["doctor"], env=environment)
+        finally:
+            proxy.terminate()
+
+    assert away.headers["Location"] == f"{base}/sign-in?next={base}/admin/prices"
+    assert page.status_code == 200
+    assert (style.status_code, style.headers["Content-Type"]) == (200, "text/css; charset=utf-8")
+    assert (runs.status_code, spans.status_code, metrics.status_code) == (200, 200, 404)
+    assert f"pages open at {url}" in examined.output
+
+
+@pytest.mark.parametrize(
+    ("public_url", "state", "said"),
+    [
+        ("{url}", "ok", "pages open at"),
+        ("{url}/elsewhere", "fail", "is no page of this service (404); let the proxy pass on everything below"),
+        ("http://localhost:1/runtally", "warn", "does not answer here (ConnectError)"),
+    ],
+)
+def test_doctor_opens_a_page_where_people_do(server: Server, public_url: str, state: str, said: str) -> None:
+    environment = {"DATABASE_URL": server.database_url, "PUBLIC_URL": public_url.format(url=server.url)}
+
+    lines = CliRunner().invoke(main, ["doctor"], env=environment).output.splitlines()
+
+    [line] = [one for one in lines if "PUBLIC_URL" in one and one.split()[1] == "PUBLIC_URL"]
+    assert line.split()[0] == state
+    assert said in line
+
+
+def test_doctor_says_that_the_service_does_not_know_the_path(server: Server, tmp_path: Path) -> None:
+    """A proxy that strips a path in front of a service that was started without it."""
+    base, port = "/runtally", free_port()
+    command = _caddy_below(tmp_path, server.url.removeprefix("http://"), (base, port), strips=True)
+    url = f"http://localhost:{port}{base}"
+    with started(command, tmp_path, user=None, HOME=str(tmp_path)) as proxy:
+        try:
+            with httpx.Client(base_url=url) as client:
+                until(lambda: proxy.poll() is not None or _answers(client))
+            environment = {"DATABASE_URL": server.database_url, "PUBLIC_URL": url}
+            output = CliRunner().invoke(main, ["doctor"], env=environment).output
+        finally:
+            proxy.terminate()
+
+    assert "fail  PUBLIC_URL      pages come without style: /static/css/all.css answers 200" in output
+    assert "restart the service with this PUBLIC_URL" in output
+
+
+def _nginx_below(folder: Path, upstream: str, below: tuple[str, int], *, strips: bool) -> list[str]:
+    """Begin each location of our file with the path, as `operations.md` says."""
+    base, port = below
+    text = (DEPLOY / "nginx.conf").read_text()
+    text = re.sub(r"^    location (= )?/", rf"    location \1{base}/", text, flags=re.MULTILINE)
+    text = text.replace("location ~ ^/", f"location ~ ^{base}/")
+    text = re.sub(r"listen 443 ssl;\n.*server_name .*\n.*\n.*\n", f"listen 127.0.0.1:{port};\n", text)
+    text = text.replace("127.0.0.1:8000", upstream)
+    if strips:
+        text = text.replace(
+            "proxy_pass http://runtally;", f"rewrite ^{base}(.*)$ $1 break; proxy_pass http://runtally;"
+        )
+    return _nginx(program("nginx"), folder, text)
+
+
+def _caddy_below(folder: Path, upstream: str, below: tuple[str, int], *, strips: bool) -> list[str]:
+    base, port = below
+    text = (DEPLOY / "Caddyfile").read_text().replace("127.0.0.1:8000", upstream)
+    inside = text.partition("runtally.example.com {")[2].rpartition("}")[0]
+    if not strips:
+        inside = inside.replace("respond /metrics", f"respond {base}/metrics")
+    text = f"http://localhost:{port} {{\n{'handle_path' if strips else 'handle'} {base}/* {{\n{inside}\n}}\n}}\n"
+    (folder / "Caddyfile").write_text(f"{{\n\tadmin off\n}}\n{text}")
+    return [program("caddy"), "run", "--config", str(folder / "Caddyfile")]
 
 
 # What is answered to bodies of so many bytes: 413 only above MAX_BODY_BYTES and OTLP_MAX_BODY_BYTES. That they are no JSON is

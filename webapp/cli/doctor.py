@@ -17,6 +17,7 @@ from runtally.doctor import (
     examine_cell,
     examine_database,
     examine_disk,
+    examine_public_url,
     examine_reporting,
     examine_settings,
 )
@@ -35,7 +36,7 @@ COLOURS = {State.OK: "green", State.WARN: "yellow", State.FAIL: "red"}
 def doctor() -> None:
     """Check an installation, and say what to do.
 
-    One line each for settings, secrets, databases, clock, migrations, prices, archive and disk. Exits with 1 when something keeps the service from working.
+    One line each for settings, secrets, databases, clock, migrations, prices, archive, disk and PUBLIC_URL. Exits with 1 when something keeps the service from working.
     """
     failed = False
     for finding in _findings():
@@ -72,6 +73,8 @@ def _findings() -> Iterator[Finding]:
         yield asyncio.run(_examine_replica(settings.read_database_url))
     if settings.rate_limit_redis_url:
         yield asyncio.run(_examine_redis(settings.rate_limit_redis_url.get_secret_value()))
+    if settings.public_url:
+        yield examine_public_url(settings.public_url.rstrip("/"))
 
 
 async def _examine_database(url: str, settings: Settings) -> list[Finding]:

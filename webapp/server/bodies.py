@@ -69,7 +69,7 @@ class BodyInPieces(Body):
 
 
 def sized_request(settings: Settings) -> type[Request]:
-    """Return a request class that limits the body by its path."""
+    """Return a request class that limits the body by its path, and is below the path of `PUBLIC_URL`."""
 
     class SizedRequest(Request):
         body_class: type[Body] = BodyInPieces
@@ -79,6 +79,8 @@ def sized_request(settings: Settings) -> type[Request]:
             if otlp_answers.serves(path):
                 max_content_length = settings.otlp_max_body_bytes
             super().__init__(*args, max_content_length=max_content_length, **options)
+            # Put before every URL that is built.
+            self.root_path = settings.base_path
 
     return SizedRequest
 

@@ -25,8 +25,7 @@ async def refuse_other_spellings() -> None:
     sent: bytes | None = request.scope.get("raw_path")
     if rule is None or not sent:
         return
-    path = sent.partition(b"?")[0].removeprefix((request.root_path or "").encode())
-    if not is_spelled_as(rule.rule, path or b"/"):
+    if not is_spelled_as(rule.rule, sent.partition(b"?")[0] or b"/"):
         raise NotFound
 
 

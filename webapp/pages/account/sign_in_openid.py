@@ -11,7 +11,7 @@ from runtally.access.openid import Attempt, OpenIdProvider, Person, ProviderUnav
 from runtally.errors import InvalidCredentials, NotFound, RateLimited
 from runtally.settings import OpenIdSettings
 from webapp import sessions
-from webapp.addresses import server_url
+from webapp.addresses import url_of
 from webapp.form import Form
 from webapp.links import safe_path
 from webapp.pages.account.sign_in import refused
@@ -84,4 +84,4 @@ def _settings() -> OpenIdSettings:
 
 
 def _redirect_uri() -> str:
-    return f"{server_url()}{url_for('sign_in_openid.back')}"
+    return url_of(url_for("sign_in_openid.back"))

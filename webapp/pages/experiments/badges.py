@@ -17,7 +17,7 @@ from runtally.experiments import edit
 from runtally.experiments.badge import Style, cleaned
 from runtally.experiments.read import verdict_on
 from runtally.experiments.rule import Measured
-from webapp.addresses import server_url
+from webapp.addresses import server_url, url_of
 from webapp.rendering import Page, render, see_other, wants_part
 from webapp.security import project_editor, signed_in
 from webapp.view import choice
@@ -166,7 +166,7 @@ def badge_panel(experiment: Measured) -> BadgePanel:
         label=label,
         styles=tuple(STYLE_NAMES.items()),
         # A browser keeps a badge for a minute, but the page has just computed its verdict.
-        preview=f"{image.removeprefix(server_url())}&at={int(services().clock().timestamp())}",
+        preview=f"{image.removeprefix(url_of(''))}&at={int(services().clock().timestamp())}",
         alt=alt,
         tabs=tuple(
             Tab(

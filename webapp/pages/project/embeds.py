@@ -21,7 +21,7 @@ from runtally.usage.reader import UsageReader
 from runtally.usage.report import KnownProject, Report
 from runtally.usage.window import Range
 from webapp import zone
-from webapp.addresses import address_of, path_to, server_url
+from webapp.addresses import address_of, path_to, url_of
 from webapp.charts.metrics import Metric, name_of
 from webapp.links import requested_project, safe_path
 from webapp.pages.panel.chart_answer import picture_of
@@ -104,7 +104,7 @@ def embed_panel(view: View, project: KnownProject, changes: RecentChanges, repor
     shown, alt = _shared(view), f"{project.name}: {name_of(view.metric).lower()} over time"
     snippets: tuple[tuple[str, str, str], ...] = ()
     if token is not None:
-        address = f"{server_url()}{shown.picture_url(view.metric, project.id, token=token)}"
+        address = url_of(shown.picture_url(view.metric, project.id, token=token))
         plain = " ".join(alt.split())
         snippets = (
             ("markdown", "Markdown", f"![{plain.replace('[', '(').replace(']', ')')}]({address})"),
@@ -129,7 +129,7 @@ def _metric_badges(project: KnownProject, token: str | None) -> tuple[tuple[str,
         query = {"metric": metric.value, "token": token}
         path = address_of("metric_badge.get_metric_badge", query, project_id=f"{project.id}.svg")
         name = f"{label} of the last 30 days"
-        found.append((metric.value, name, path, f"![{label}]({server_url()}{path})"))
+        found.append((metric.value, name, path, f"![{label}]({url_of(path)})"))
     return tuple(found)
 
 

@@ -18,7 +18,7 @@ from runtally.access.scopes import Scope, may
 from runtally.errors import InvalidCredentials, InvalidLink, InvalidName, PasswordsBusy, RateLimited
 from runtally.models.shared_link import SharedLink
 from webapp import formats, sessions
-from webapp.addresses import path_to, server_url
+from webapp.addresses import path_to, url_of
 from webapp.form import Form, sent_form
 from webapp.pages.project.settings import PATH, SettingsPage, back_to
 from webapp.rendering import Page, render, render_refused, see_other
@@ -187,7 +187,7 @@ def _row(link: SharedLink, now: datetime) -> LinkRow:
     return LinkRow(
         id=str(link.id),
         name=link.name,
-        address=f"{server_url()}{url_for('shared_links.open_link', token=link.token)}",
+        address=url_of(url_for("shared_links.open_link", token=link.token)),
         state=state,
         has_password=link.password_hash is not None,
         created=f"created {formats.ago(link.created_at, now)} by {link.created_by}",

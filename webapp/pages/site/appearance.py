@@ -7,6 +7,7 @@ from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
 from api.access import public
+from webapp.addresses import cookie_path
 from webapp.links import safe_path
 from webapp.rendering import THEME_COOKIE, Page, Theme, done
 
@@ -32,5 +33,13 @@ async def theme() -> ResponseReturnValue:
     form = await request.form
     chosen, here = Theme.parse(form.get("theme")), safe_path(form.get("here"))
     response = await done(ThemeButton(chosen, here), else_to=here)
-    response.set_cookie(THEME_COOKIE, chosen, max_age=KEPT_FOR, httponly=True, secure=request.is_secure, samesite="Lax")
+    response.set_cookie(
+        THEME_COOKIE,
+        chosen,
+        max_age=KEPT_FOR,
+        path=cookie_path(),
+        httponly=True,
+        secure=request.is_secure,
+        samesite="Lax",
+    )
     return response
