@@ -25,6 +25,17 @@ class Measured(StrEnum):
     PAGES = "pages"
 
 
+PER = {
+    Measured.TOKENS: 1_000_000,
+    Measured.REQUESTS: 1_000,
+    Measured.IMAGES: 1_000,
+    Measured.SECONDS: 3_600,
+    Measured.CHARACTERS: 1_000_000,
+    Measured.PAGES: 1_000,
+}
+"""How many of them a price is for."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Unit:
     """Something that a vendor counts and charges for."""
@@ -61,6 +72,12 @@ class Unit:
     @property
     def price_column(self) -> str:
         return f"{self.rate}_per_million"
+
+    @property
+    def line(self) -> str:
+        """The name of its line in a cost, and of its rate in variants: `cacheRead`."""
+        first, *rest = self.rate.split("_")
+        return first + "".join(part.capitalize() for part in rest)
 
 
 INPUT = Unit(
@@ -166,6 +183,8 @@ FURTHER_UNITS = (
 """The units without columns, in the order of their lines."""
 FURTHER = {unit.name: unit for unit in FURTHER_UNITS}
 """The units without columns by their name on the wire."""
+LINES = {unit.line: unit for unit in (*TOKEN_KINDS, *FURTHER_UNITS)}
+"""All units by the name of their line, in the order of lines."""
 
 MAX_UNITS = 32
 MAX_UNIT_NAME = 64
@@ -176,7 +195,7 @@ _SIX_DECIMALS = Decimal("0.000001")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Counts of tokens; None is unknown."""
+    """Counts of tokens and of further units; None is unknown."""
 
     input_tokens: int | None
     output_tokens: int | None
@@ -185,6 +204,7 @@ class Usage:
     reasoning_tokens: int | None = None
     audio_input_tokens: int | None = None
     audio_output_tokens: int | None = None
+    units: Mapping[str, int | float] | None = None
 
 
 def by_whole(kinds: Iterable[Unit] = TOKEN_KINDS) -> Iterator[Unit]:

@@ -60,6 +60,14 @@ async def insert_test_prices(database: Database) -> None:
                 audio_output_per_million=Decimal(80),
             )
         )
+        session.add(
+            make_price(
+                model="acme-varied",
+                cache_write_per_million=Decimal("3.75"),
+                unit_rates="cacheWrite1h 6, webSearch 10",
+                variants="tier batch: x 0.5\nregion us: x 1.1",
+            )
+        )
         session.add(make_price(model="acme-guess", estimated=True))
         session.add(make_price(model="acme-old", effective_to=datetime(2026, 1, 1, tzinfo=UTC)))
         session.add(

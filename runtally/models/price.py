@@ -14,6 +14,8 @@ from runtally.units import PRICE_COLUMNS
 
 AMOUNT_COLUMNS = (*PRICE_COLUMNS, "per_thousand_requests")
 """The amounts of a price, in the order of forms and lists."""
+RATE_COLUMNS = (*AMOUNT_COLUMNS, "unit_rates", "variants")
+"""Everything that decides what a run is charged."""
 
 
 class Match(StrEnum):
@@ -99,6 +101,15 @@ class PriceEntry(SQLModel, table=True):
     )
     per_thousand_requests: Decimal | None = column(
         "USD per thousand requests, in addition to the tokens; empty: none.", PricePerMillion, default=None
+    )
+    unit_rates: str | None = column(
+        "USD of further units: names and amounts, such as webSearch 10 (per thousand requests); empty: none.",
+        default=None,
+    )
+    variants: str | None = column(
+        "Other rates or factors for some runs, one a line: by service tier, region, hours, weekdays or input tokens; "
+        "empty: none.",
+        default=None,
     )
     currency: str = column("Currency of the amounts: USD.", default="USD", server_default="'USD'")
     effective_from: datetime | None = column("In force from (UTC); empty: ever since.", Timestamp, default=None)

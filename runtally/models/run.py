@@ -66,6 +66,11 @@ class RunColumns(SQLModel):
     cost_usd: Decimal | None = column("Cost in US dollars; empty while no price is known.", Usd, default=None)
     cost_source: str | None = column("provider, catalog or estimated; empty without a cost.", default=None)
     cost_estimated: bool | None = column("Whether the cost is an estimate.", Boolean, default=None)
+    cost_is_minimum: bool | None = column(
+        "True where a unit of the run has no price, so that it cost more than this; empty otherwise.",
+        Boolean,
+        default=None,
+    )
     cache_savings_usd: Decimal | None = column(
         "What the run would have cost more without a cache, in US dollars, below zero where writing to one cost more than "
         "reading from it saved; empty without cached tokens or without a price.",
@@ -150,6 +155,7 @@ class StoredRun(msgspec.Struct, kw_only=True, omit_defaults=True):
     cost_usd: Decimal | None = None
     cost_source: CostSource | None = None
     cost_estimated: bool | None = None
+    cost_is_minimum: bool | None = None
     cache_savings_usd: Decimal | None = None
     reported_cost_usd: Decimal | None = None
     price_entry_id: int | None = None

@@ -11,7 +11,7 @@ import structlog
 
 from runtally.db.database import Connection, Database
 from runtally.pricing import queries
-from runtally.pricing.cost import Price
+from runtally.pricing.cost import Price, price_for_run
 from runtally.pricing.discount import Discount, less_discount
 from runtally.pricing.match import LookUp, PriceCandidate, PriceIndex, in_force
 
@@ -34,6 +34,10 @@ class RunToPrice(Protocol):
     def occurred_at(self) -> datetime: ...
     @property
     def input_tokens(self) -> int | None: ...
+    @property
+    def service_tier(self) -> str | None: ...
+    @property
+    def region(self) -> str | None: ...
 
 
 class PriceBook:
@@ -73,15 +77,16 @@ class PriceBook:
         return price
 
     def price_of(self, run: RunToPrice, project_id: str) -> Price | None:
-        """Return the price of the run's model, else of the model that answered.
+        """Return the price of the run's model, else of the model that answered, at the rates for such a run.
 
         A router's name for its choice has no price of its own.
         """
         for model in (run.model, run.answered_by):
             if model:
-                price = self.price_for(run.provider, model, run.occurred_at, run.input_tokens or 0, project_id)
+                tokens = run.input_tokens or 0
+                price = self.price_for(run.provider, model, run.occurred_at, tokens, project_id)
                 if price is not None:
-                    return price
+                    return price_for_run(price, run.service_tier, run.region, run.occurred_at, tokens)
         return None
 
     def look_up(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from sqlmodel import col, select
@@ -15,13 +16,18 @@ from runtally.errors import Detail, InvalidPrice
 from runtally.models.price import AMOUNT_COLUMNS, PriceEntry
 from runtally.money import PRICE_DECIMALS, to_price
 from runtally.pricing import entries
-from runtally.pricing.draft import MAX_AMOUNT, Draft, read_time
+from runtally.pricing.amounts import amounts_of
+from runtally.pricing.draft import Draft, read_time
+from runtally.pricing.rates import MAX_AMOUNT, rates_text, read_rates, read_variants, variants_text
 from runtally.pricing.registry import MAX_FOUND
+from runtally.units import FURTHER
 
 MAX_ENTRIES = MAX_FOUND
 """Prices that one change may concern: as many as a search lists to select from."""
 MIN_PERCENT, MAX_PERCENT = Decimal(-100), Decimal(1000)
 ALL_AMOUNTS = "all"
+ALL_COLUMNS = (*AMOUNT_COLUMNS, *FURTHER)
+"""Each amount that a price may have, by its column or unit."""
 
 
 class How(StrEnum):
@@ -48,6 +54,24 @@ class BulkChange:
         # Exact: an amount and a percentage have fewer digits together than a Decimal keeps.
         return None if before is None else to_price((before * (100 + self.value)).scaleb(-2))
 
+    def values(self, entry: PriceEntry) -> dict[str, Any]:
+        """Return the new values of the columns that change; with all amounts also the rates of variants."""
+        rates = dict(read_rates(entry.unit_rates))
+        for name in FURTHER:
+            if name in self.columns and (usd := self.amount(rates.get(name))) is not None:
+                rates[name] = usd
+        found: dict[str, Any] = {
+            name: self.amount(getattr(entry, name)) for name in self.columns if name in AMOUNT_COLUMNS
+        }
+        found["unit_rates"] = rates_text({name: rates[name] for name in FURTHER if name in rates}) or None
+        if self.columns == ALL_COLUMNS:
+            variants = (
+                replace(one, rates={name: self.amount(usd) or Decimal(0) for name, usd in one.rates.items()})
+                for one in read_variants(entry.variants)
+            )
+            found["variants"] = variants_text(variants) or None
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class Planned:
@@ -59,8 +83,9 @@ class Planned:
 
     @property
     def changes(self) -> tuple[tuple[str, Decimal | None, Decimal | None], ...]:
-        """The amounts that change: column, before and after."""
-        pairs = ((name, getattr(self.entry, name), getattr(self.draft, name)) for name in AMOUNT_COLUMNS)
+        """The amounts that change: column or unit, before and after."""
+        before, after = (dict(amounts_of(partial(getattr, one))) for one in (self.entry, self.draft))
+        pairs = ((name, before.get(name), after.get(name)) for name in ALL_COLUMNS)
         return tuple(one for one in pairs if one[1] != one[2])
 
     @property
@@ -74,8 +99,8 @@ def read_change(sent: Mapping[str, str]) -> BulkChange:
     details: list[Detail] = []
     how = How.SET if sent.get("how") == How.SET else How.PERCENT
     component = sent.get("component") or ALL_AMOUNTS
-    columns = AMOUNT_COLUMNS if component == ALL_AMOUNTS else (component,)
-    if not set(columns) <= set(AMOUNT_COLUMNS):
+    columns = ALL_COLUMNS if component == ALL_AMOUNTS else (component,)
+    if not set(columns) <= set(ALL_COLUMNS):
         details.append(Detail("component", "Choose one of the listed amounts."))
     if how is How.SET and component == ALL_AMOUNTS:
         details.append(Detail("component", "Choose which amount to set."))
@@ -129,9 +154,10 @@ async def schedule(
 
 
 def _planned(entry: PriceEntry, change: BulkChange) -> Planned:
-    amounts: dict[str, Any] = {name: change.amount(getattr(entry, name)) for name in change.columns}
     # A price that is scheduled already, or an end, stays as it is.
-    draft = replace(Draft.of(entry), **amounts, effective_from=change.start, effective_to=entry.effective_to)
+    draft = replace(
+        Draft.of(entry), **change.values(entry), effective_from=change.start, effective_to=entry.effective_to
+    )
     return Planned(entry, draft, _problem(entry, change.start) or _too_much(draft))
 
 
@@ -146,8 +172,9 @@ def _problem(entry: PriceEntry, start: datetime) -> str | None:
 
 
 def _too_much(draft: Draft) -> str | None:
-    amounts = (getattr(draft, name) for name in AMOUNT_COLUMNS)
-    return "The new amount is too high." if any(one is not None and one >= MAX_AMOUNT for one in amounts) else None
+    amounts = [usd for _, usd in amounts_of(partial(getattr, draft))]
+    amounts += [usd for one in read_variants(draft.variants) for usd in one.rates.values()]
+    return "The new amount is too high." if any(one >= MAX_AMOUNT for one in amounts) else None
 
 
 def _number(text: str) -> Decimal | None:

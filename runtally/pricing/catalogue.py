@@ -205,7 +205,7 @@ def _plan_change(plan: Plan, row: KnownEntry, entry: CatalogueEntry, now: dateti
     began, ended = start is None or start < now, end is not None and end <= now
     if row.entry == entry_from_start:
         plan.unchanged += 1
-    elif row.entry.amounts == entry.amounts and (
+    elif (row.entry.amounts == entry.amounts or entry.only_adds_to(row.entry)) and (
         start is None or entry.effective_to is None or start < entry.effective_to
     ):
         plan.update.append((row.id, entry_from_start))

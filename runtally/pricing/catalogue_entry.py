@@ -6,7 +6,7 @@ from operator import attrgetter
 
 import msgspec
 
-from runtally.models.price import AMOUNT_COLUMNS
+from runtally.models.price import AMOUNT_COLUMNS, RATE_COLUMNS
 
 
 class CatalogueEntry(msgspec.Struct, kw_only=True, frozen=True):
@@ -26,6 +26,8 @@ class CatalogueEntry(msgspec.Struct, kw_only=True, frozen=True):
     audio_input_per_million: Decimal | None = None
     audio_output_per_million: Decimal | None = None
     per_thousand_requests: Decimal | None = None
+    unit_rates: str | None = None
+    variants: str | None = None
     effective_from: datetime | None = None
     effective_to: datetime | None = None
     estimated: bool = False
@@ -38,13 +40,17 @@ class CatalogueEntry(msgspec.Struct, kw_only=True, frozen=True):
         return None
 
     @property
-    def amounts(self) -> tuple[Decimal | None, ...]:
+    def amounts(self) -> tuple[Decimal | str | None, ...]:
         """The amounts that a run is charged; a change of these makes another price, any other change does not."""
-        found: tuple[Decimal | None, ...] = _amounts_of(self)
+        found: tuple[Decimal | str | None, ...] = _rates_of(self)
         return found
 
+    def only_adds_to(self, other: "CatalogueEntry") -> bool:
+        """Return whether it only has rates of further units and variants in addition: other runs are charged the same."""
+        return (other.unit_rates, other.variants) == (None, None) and _amounts_of(self) == _amounts_of(other)
 
-_amounts_of = attrgetter(*AMOUNT_COLUMNS)
+
+_amounts_of, _rates_of = attrgetter(*AMOUNT_COLUMNS), attrgetter(*RATE_COLUMNS)
 
 
 class ExportedEntry(CatalogueEntry, kw_only=True, frozen=True):

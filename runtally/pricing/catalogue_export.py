@@ -9,19 +9,24 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, date, datetime, time
+from typing import Any
 
 import msgspec
 from genai_prices.data import providers
 
 from runtally.models.price import Match
 from runtally.pricing.catalogue_entry import CatalogueEntry, ExportedEntry, key_of
-from runtally.pricing.catalogue_history import HISTORY
+from runtally.pricing.catalogue_history import CORRECTED_NAMES, HISTORY
 from runtally.pricing.catalogue_patterns import names_and_pattern
 from runtally.pricing.catalogue_prices import Period, periods_of
 
 # Names that the catalogue's patterns match and our narrower ones do not, of models that share one price.
 _MORE_NAMES = {
     ("anthropic", "claude-2"): ("claude-2.0", "claude-2.1"),
+    # Names of whatever is newest: the vendors' pages, 2026-11-27.
+    ("anthropic", "claude-opus-5-5"): ("claude-opus-latest",),
+    ("anthropic", "claude-sonnet-5-5"): ("claude-sonnet-latest",),
+    ("openai", "gpt-6.1-sol"): ("gpt-sol-latest",),
     # An alias of the model since 2024-09-05: https://api-docs.deepseek.com/updates.
     ("deepseek", "deepseek-chat"): ("deepseek-coder",),
     ("google", "gemma-3"): ("gemma-3-1b-it", "gemma-3-4b-it", "gemma-3-12b-it", "gemma-3-27b-it"),
@@ -36,7 +41,7 @@ _CHECKED = re.compile(r"(?:checked|verified|confirmed)\b(?:[^.;]|\.(?=\S)){0,60}
 def entries() -> Iterator[CatalogueEntry]:
     for provider in providers:
         # If two models have the same name, the catalogue means the first.
-        taken: set[str] = set()
+        taken = {name for of, name in CORRECTED_NAMES if of == provider.id}
         for model in provider.models:
             names, pattern = names_and_pattern(model.match)
             more = _MORE_NAMES.get((provider.id, model.id), ())
@@ -66,7 +71,8 @@ def checked_day(comment: str | None) -> date | None:
 def _entries(
     provider: str, model: str, names: tuple[str, ...], pattern: str | None, period: Period
 ) -> Iterator[CatalogueEntry]:
-    for above, prices in period.tiers.items():
+    amounts: dict[str, Any]
+    for above, amounts in period.tiers.items():
         yield CatalogueEntry(
             provider=provider,
             model=model,
@@ -74,7 +80,7 @@ def _entries(
             match=Match.REGEX if pattern is not None else Match.EXACT,
             pattern=pattern,
             above_input_tokens=above,
-            **prices,
+            **amounts,
             effective_from=_midnight(period.start),
             effective_to=_midnight(period.end),
             estimated=period.estimated,

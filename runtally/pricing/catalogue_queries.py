@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from runtally.db.database import Connection
-from runtally.models.price import AMOUNT_COLUMNS, PriceSource
+from runtally.models.price import RATE_COLUMNS, PriceSource
 from runtally.pricing.catalogue_entry import CatalogueEntry
 
 # One transaction at a time writes the catalogue; another waits, and then finds nothing to do.
@@ -29,7 +29,7 @@ SELECT id,
        match,
        pattern,
        above_input_tokens,
-       {", ".join(AMOUNT_COLUMNS)},
+       {", ".join(RATE_COLUMNS)},
        effective_from,
        effective_to,
        estimated,
@@ -44,7 +44,7 @@ SELECT id,
 
 # In the order of the parameters.
 _INSERTED = (
-    "provider", "model", "aliases", "match", "pattern", "above_input_tokens", *AMOUNT_COLUMNS,
+    "provider", "model", "aliases", "match", "pattern", "above_input_tokens", *RATE_COLUMNS,
     "effective_from", "effective_to", "estimated", "catalogue_key", "note",
 )  # fmt: skip
 _NOW = f"${len(_INSERTED) + 1}"
@@ -54,7 +54,7 @@ INSERT INTO price_entries
      VALUES ({", ".join(f"${place}" for place in range(1, len(_INSERTED) + 1))}, 'catalogue', {_NOW}, {_NOW})
 """
 
-# An amount is never overwritten: runs that it priced point here.
+# An amount is never overwritten: runs that it priced point here. What is added to it is for other runs.
 UPDATE_ENTRY = """
 UPDATE price_entries
    SET model = $2,
@@ -64,7 +64,9 @@ UPDATE price_entries
        effective_to = $6,
        estimated = $7,
        note = $8,
-       updated_at = $9
+       unit_rates = $9,
+       variants = $10,
+       updated_at = $11
  WHERE id = $1
 """
 
@@ -88,7 +90,9 @@ UPDATE price_entries
 DEFER_OVERLAPS = "SET CONSTRAINTS ex_price_entries_overlap DEFERRED"
 
 _inserted_of = attrgetter(*_INSERTED)
-_UPDATED = attrgetter("model", "aliases", "match", "pattern", "effective_to", "estimated", "note")
+_UPDATED = attrgetter(
+    "model", "aliases", "match", "pattern", "effective_to", "estimated", "note", "unit_rates", "variants"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,7 @@ async def insert_entries(connection: Connection, entries: Iterable[CatalogueEntr
 
 
 async def update_entries(connection: Connection, entries: Iterable[tuple[int, CatalogueEntry]], now: datetime) -> None:
-    """Update all fields but the amounts and the start of the period."""
+    """Update all fields but the amounts that it has and the start of the period."""
     rows = [(number, *_UPDATED(entry), now) for number, entry in entries]
     await connection.executemany(UPDATE_ENTRY, rows)
 

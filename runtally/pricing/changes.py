@@ -41,5 +41,5 @@ def changes_of(
     return tuple(sorted(found, key=lambda change: change.at))
 
 
-def _amounts(price: Price | None) -> tuple[tuple[int | None, ...], int] | None:
-    return None if price is None else (price.rates.picos, price.request_pico)
+def _amounts(price: Price | None) -> tuple[object, ...] | None:
+    return None if price is None else (price.rates, price.variants, price.request_pico)

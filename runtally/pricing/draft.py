@@ -1,6 +1,6 @@
 """Read and check a price that was entered in a form or a file, field by field. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
@@ -12,10 +12,10 @@ from runtally.models.price import AMOUNT_COLUMNS, Match, PriceEntry
 from runtally.money import PRICE_DECIMALS, plain
 from runtally.pricing.expressions import InvalidExpression, demand_expression
 from runtally.pricing.providers import provider_key
+from runtally.pricing.rates import MAX_AMOUNT, InvalidRates, rates_text, read_rates, read_variants, variants_text
 
 # Outside of these the database may store a time as infinity, which cannot be computed with.
 _FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
-MAX_AMOUNT = Decimal(10) ** 8
 MAX_PATTERN = 4000
 MAX_ALIASES = 200
 MAX_NOTE = 1000
@@ -42,6 +42,8 @@ class Draft:
     audio_input_per_million: Decimal | None = None
     audio_output_per_million: Decimal | None = None
     per_thousand_requests: Decimal | None = None
+    unit_rates: str | None = None
+    variants: str | None = None
     effective_from: datetime | None = None
     effective_to: datetime | None = None
     estimated: bool = False
@@ -80,12 +82,14 @@ def read_draft(sent: Mapping[str, str]) -> Draft:
         project_id=check.project(),
         above_input_tokens=check.tokens(),
         **{name: check.amount(name) for name in AMOUNT_COLUMNS},
+        unit_rates=check.notation("unit_rates", lambda text: rates_text(read_rates(text))),
+        variants=check.notation("variants", lambda text: variants_text(read_variants(text))),
         effective_from=check.time("effective_from"),
         effective_to=check.time("effective_to"),
         estimated=check.flag("estimated"),
         note=check.note(),
     )
-    if not any(check.text(name) for name in AMOUNT_COLUMNS):
+    if not any(check.text(name) for name in (*AMOUNT_COLUMNS, "unit_rates")):
         check.fail("input_per_million", "Enter at least one amount; 0 if it is free.")
     if draft.effective_from and draft.effective_to and draft.effective_from >= draft.effective_to:
         check.fail("effective_to", "The end must come after the start.")
@@ -188,6 +192,14 @@ class _Check:
             return None
         # A zero may be written with an exponent that the database has no room for.
         return amount or Decimal(0)
+
+    def notation(self, name: str, written: Callable[[str], str]) -> str | None:
+        """Return rates or variants as they are written, however they were entered."""
+        try:
+            return written(self.text(name)) or None
+        except InvalidRates as error:
+            self.fail(name, str(error))
+            return None
 
     def time(self, name: str) -> datetime | None:
         try:

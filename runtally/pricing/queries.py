@@ -8,13 +8,11 @@ from decimal import Decimal
 import asyncpg
 
 from runtally.db.database import Connection
-from runtally.models.price import AMOUNT_COLUMNS, Match, PriceSource
+from runtally.models.price import RATE_COLUMNS, Match, PriceSource
 from runtally.models.rollup import ALL_PROJECTS_KEY, GRAINS
-from runtally.money import pico_per_token
-from runtally.pricing.cost import THOUSAND, Price, Rates
+from runtally.pricing.amounts import price_of
 from runtally.pricing.discount import Discount
 from runtally.pricing.match import PriceCandidate
-from runtally.units import PRICE_COLUMNS
 from runtally.usage.sums.tables import SLICES
 
 _CANDIDATE = f"""
@@ -26,7 +24,7 @@ _CANDIDATE = f"""
          match,
          pattern,
          above_input_tokens,
-         {", ".join(AMOUNT_COLUMNS)},
+         {", ".join(RATE_COLUMNS)},
          nullif(effective_from, '-infinity') AS effective_from,
          nullif(effective_to, 'infinity') AS effective_to,
          estimated,
@@ -99,16 +97,15 @@ async def select_candidate(connection: Connection, entry_id: int) -> PriceCandid
 
 def _candidate(row: asyncpg.Record) -> PriceCandidate:
     return PriceCandidate(
-        price=Price(
+        price=price_of(
+            row.__getitem__,
             id=row["id"],
             provider=row["provider"],
             model=row["model"],
             above_input_tokens=row["above_input_tokens"],
-            rates=Rates(tuple(_pico(row[name]) for name in PRICE_COLUMNS)),
             estimated=row["estimated"],
             effective_from=row["effective_from"],
             effective_to=row["effective_to"],
-            request_pico=THOUSAND * (_pico(row["per_thousand_requests"]) or 0),
         ),
         aliases=tuple(row["aliases"]),
         match=Match(row["match"]),
@@ -116,10 +113,6 @@ def _candidate(row: asyncpg.Record) -> PriceCandidate:
         source=PriceSource(row["source"]),
         project_id=row["project_id"],
     )
-
-
-def _pico(per_million: Decimal | None) -> int | None:
-    return None if per_million is None else pico_per_token(per_million)
 
 
 SELECT_LISTED = """

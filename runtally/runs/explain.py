@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from runtally.models.run import StoredRun
-from runtally.pricing.cost import Line, Price, lines_of
+from runtally.pricing.cost import Line, Price, lines_of, price_for_run
 from runtally.pricing.discount import Discount, less_discount
 from runtally.pricing.match import PriceCandidate
 
@@ -38,4 +38,5 @@ def explain(run: StoredRun, candidate: PriceCandidate | None, discounts: Iterabl
     price = candidate.price
     if candidate.project_id is None:
         price = less_discount(price, discounts, run.provider, run.occurred_at)
+    price = price_for_run(price, run.service_tier, run.region, run.occurred_at, run.input_tokens or 0)
     return Explanation(lines_of(run, price), candidate, price)

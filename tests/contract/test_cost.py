@@ -39,6 +39,26 @@ CASES: list[tuple[str, dict[str, Any], tuple[str | None, str | None, bool | None
         ("0.0108", "catalog", False),
     ),
     (
+        "writing for an hour has a price of its own",
+        {"model": "acme-varied", "cacheWriteTokens": 500, "units": {"cacheWrite1h": 400}},
+        ("0.011775", "catalog", False),
+    ),
+    (
+        "searches are charged beside the tokens",
+        {"model": "acme-varied", "units": {"webSearch": 2}},
+        ("0.0305", "catalog", False),
+    ),
+    (
+        "a service tier and a region change the price of tokens",
+        {"model": "acme-varied", "serviceTier": "BATCH", "region": "us", "units": {"webSearch": 2}},
+        ("0.025775", "catalog", False),
+    ),
+    (
+        "a service tier without a price makes an estimate",
+        {"model": "acme-varied", "serviceTier": "priority"},
+        ("0.0105", "catalog", True),
+    ),
+    (
         "reasoning tokens are part of the output",
         {"model": "acme-cached", "reasoningTokens": 100},
         ("0.011", "catalog", False),

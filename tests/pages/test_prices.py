@@ -169,6 +169,48 @@ async def test_the_tester_shows_the_price_and_the_cost_line_by_line(
     assert all(f'id="{name}-error"' in wrong for name in ("provider", "input_tokens", "at"))
 
 
+async def test_further_units_and_variants_are_entered_shown_changed_and_tried(reader: Browser, provider: str) -> None:
+    rules = {"unit_rates": "cacheWrite1h 6, webSearch 10", "variants": "tier batch: x 0.5\nregion us: x 1.1"}
+    wrong = await refused(
+        reader, "/admin/prices/new", provider=provider, model="large", unit_rates="made 1", variants="cheap at night"
+    )
+    first = await saved(reader, provider, cache_write_per_million="3.75", **rules)
+    second = await saved(
+        reader,
+        provider,
+        f"{first}/follow",
+        effective_from="2027-01-01",
+        **{**rules, "unit_rates": "webSearch 14", "variants": ""},
+    )
+    url = (
+        f"/admin/prices/tester?provider={provider}&model=large&input_tokens=1000&output_tokens=0&cache_write_tokens=500"
+    )
+    tried = f"{url}&units=cacheWrite1h+400%2C+webSearch+2%2C+made+1&serviceTier=Batch&region=us"
+
+    page, later = [text_of(await html_of(reader, each)) for each in (first, second)]
+    form = Outline(await html_of(reader, f"{first}/correct"))
+    answer = text_of(await html_of(reader, tried))
+
+    assert all(f'id="{name}-error"' in wrong for name in rules)
+    assert "Web searches, per 1,000 requests $10.00" in page
+    assert "tier batch: x 0.5" in page
+    assert form.by_id("unit_rates")["value"] == rules["unit_rates"]
+    assert "Web searches, per 1,000 requests $10.00 →became $14.00 ↑40.0%" in later
+    assert "Variant region us: x 1.1 →became" in later
+    # 500 + 400 at 6 + 100 at 3.75, halved and times 1.1; the searches stay.
+    for text in (
+        "$0.02235125",
+        "or more",
+        "Cache write, 1 hour 400",
+        "$10.00 per 1,000 requests = $0.02",
+        "made 1",
+        "no price",
+    ):
+        assert text in answer
+    assert re.search(r"Service tier = .\$0\.002[0-9]+ ", answer)
+    assert 'name="units"' in await html_of(reader, f"{url}&units=x", 422)
+
+
 async def test_a_discount_is_given_and_ended(reader: Browser, post: Post, project_id: str) -> None:
     await post()
     form = {"project": project_id, "percent": "12.5", "effective_from": "2026-01-01"}

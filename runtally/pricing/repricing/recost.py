@@ -22,6 +22,8 @@ class PricedRun:
     version: int
     reported: Decimal | None
     cost: Cost
+    service_tier: str | None
+    region: str | None
     usage: Usage
 
     @property

@@ -38,7 +38,11 @@ _PRICED = f"""
          cost_estimated,
          price_entry_id,
          cache_savings_usd,
-         {_COUNTS}
+         cost_is_minimum,
+         service_tier,
+         region,
+         {_COUNTS},
+         units
     FROM runs
    WHERE project_id = $1"""
 
@@ -68,6 +72,7 @@ _BEFORE = [
         "cost_usd": "before_usd",
         "cost_estimated": "before_estimated",
         "cache_savings_usd": "before_savings_usd",
+        "cost_is_minimum": "before_minimum",
     }.get(name, name)
     for name in ROLLUP_INPUT_COLUMNS
 ]
@@ -81,17 +86,19 @@ WITH changed AS (
             cost_estimated = priced.cost_estimated,
             price_entry_id = priced.price_entry_id,
             cache_savings_usd = priced.cache_savings_usd,
+            cost_is_minimum = priced.cost_is_minimum,
             version = runs.version + 1
-       FROM unnest($2::text[], $3::numeric[], $4::text[], $5::boolean[], $6::bigint[], $7::numeric[],
-                   $8::numeric[], $9::boolean[], $10::numeric[], $11::integer[])
-            AS priced (id, cost_usd, cost_source, cost_estimated, price_entry_id, cache_savings_usd,
-                       before_usd, before_estimated, before_savings_usd, version)
+       FROM unnest($2::text[], $3::numeric[], $4::text[], $5::boolean[], $6::bigint[], $7::numeric[], $8::boolean[],
+                   $9::numeric[], $10::boolean[], $11::numeric[], $12::boolean[], $13::integer[])
+            AS priced (id, cost_usd, cost_source, cost_estimated, price_entry_id, cache_savings_usd, cost_is_minimum,
+                       before_usd, before_estimated, before_savings_usd, before_minimum, version)
       WHERE runs.project_id = $1
         AND runs.id = priced.id
         AND runs.version = priced.version
-  RETURNING runs.id, runs.version, before_usd, before_estimated, before_savings_usd, {", ".join(f"runs.{name}" for name in ROLLUP_INPUT_COLUMNS)}
+  RETURNING runs.id, runs.version, before_usd, before_estimated, before_savings_usd, before_minimum,
+            {", ".join(f"runs.{name}" for name in ROLLUP_INPUT_COLUMNS)}
 ),
-queued AS ({enqueue("(SELECT * FROM changed ORDER BY id) AS changed", now="$12::timestamptz", when="$13::boolean")}
+queued AS ({enqueue("(SELECT * FROM changed ORDER BY id) AS changed", now="$14::timestamptz", when="$15::boolean")}
 ),
 weighed AS (
      SELECT {", ".join(ROLLUP_INPUT_COLUMNS)}, 1 AS weight
@@ -100,7 +107,7 @@ weighed AS (
      SELECT {", ".join(_BEFORE)}, -1
        FROM changed
 ),
-{rollup_ctes("weighed", now="$12::timestamptz", weight="weight")}
+{rollup_ctes("weighed", now="$14::timestamptz", weight="weight")}
 SELECT count(*)
   FROM changed
 """
@@ -166,9 +173,11 @@ async def update_costs(
                 each.cost.estimated,
                 each.cost.entry_id,
                 each.cost.cache_savings_usd,
+                each.cost.is_minimum,
                 each.run.cost.total_usd,
                 each.run.cost.estimated,
                 each.run.cost.cache_savings_usd,
+                each.run.cost.is_minimum,
                 each.run.version,
             )
             for each in recosts
@@ -179,8 +188,8 @@ async def update_costs(
 
 
 def _run(row: tuple[Any, ...]) -> PricedRun:
-    id_, occurred_at, provider, model, answered_by, version, reported, *cost_columns, saved_usd = row[:12]
-    usd, source, estimated, entry_id = cost_columns
-    cost = Cost(usd, CostSource(source) if source else None, estimated, entry_id, saved_usd)
-    counts = row[12:]
-    return PricedRun(id_, occurred_at, provider, model, answered_by, version, reported, cost, Usage(*counts))
+    usd, source, estimated, entry_id, saved_usd, is_minimum, tier, region = row[7:15]
+    cost = Cost(usd, CostSource(source) if source else None, estimated, entry_id, saved_usd, is_minimum)
+    id_, occurred_at, provider, model, answered_by, version, reported = row[:7]
+    usage = Usage(*row[15:])
+    return PricedRun(id_, occurred_at, provider, model, answered_by, version, reported, cost, tier, region, usage)

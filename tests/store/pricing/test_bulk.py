@@ -70,6 +70,29 @@ async def test_all_amounts_change_by_percent_from_a_day_on_and_the_old_prices_st
     assert log.count("price.changed") == 2
 
 
+async def test_all_amounts_are_also_those_of_further_units_and_variants_whose_factors_stay(own: Database) -> None:
+    entry = await added(
+        own,
+        model="large",
+        unit_rates="cacheWrite1h 6, webSearch 10",
+        variants="tier batch: input 1.5\nregion us: x 1.1",
+    )
+
+    [less] = await scheduled(own, entry)
+    assert less.id is not None
+    [set_] = await scheduled(own, less.id, how="set", component="webSearch", value="14", effective_from="2026-11-03")
+
+    assert (less.unit_rates, less.variants) == (
+        "cacheWrite1h 4.8, webSearch 8",
+        "tier batch: input 1.2\nregion us: x 1.1",
+    )
+    assert (set_.unit_rates, set_.variants, set_.input_per_million) == (
+        "cacheWrite1h 4.8, webSearch 14",
+        less.variants,
+        Decimal("2.4"),
+    )
+
+
 async def test_one_amount_is_set_and_the_others_stay(own: Database) -> None:
     entry = await added(own, model="large", aliases=("big",), note="by mail")
 

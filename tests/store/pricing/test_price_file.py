@@ -30,7 +30,9 @@ async def test_uploading_a_downloaded_file_changes_nothing(own: Database) -> Non
     await added(
         own, draft_with(aliases=("big", "huge"), effective_from=NOW, note='Say "hi", twice\nor more.', estimated=True)
     )
-    await added(own, draft_with(model="small"))
+    await added(
+        own, draft_with(model="small", unit_rates="webSearch 10", variants="tier batch: x 0.5\nregion us: x 1.1")
+    )
     await added(own, draft_with(model="@cf/small", aliases=("=1+1", "-2"), note="'=HYPERLINK(1)"))
     async with own.session() as session:
         text = await price_file.write(session)

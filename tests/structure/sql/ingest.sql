@@ -5,10 +5,10 @@ SELECT * FROM json_to_recordset($1::json) AS sent (project_id TEXT, id TEXT, occ
         BIGINT, output_tokens BIGINT, cached_input_tokens BIGINT, cache_write_tokens BIGINT, reasoning_tokens
         BIGINT, audio_input_tokens BIGINT, audio_output_tokens BIGINT, units JSONB, service_tier TEXT, region
         TEXT, latency_ms BIGINT, time_to_first_token_ms BIGINT, cost_usd NUMERIC(38, 12), cost_source TEXT,
-        cost_estimated BOOLEAN, cache_savings_usd NUMERIC(38, 12), reported_cost_usd NUMERIC(38, 12),
-        price_entry_id BIGINT, experiment_id TEXT, trace_id TEXT, session_id TEXT, user_id TEXT, tags TEXT[],
-        key_id UUID, client_id TEXT, idempotency_key TEXT, prompt_hash TEXT, prompt_preview TEXT, metadata
-        JSONB, created_at TIMESTAMP WITH TIME ZONE, version INTEGER)
+        cost_estimated BOOLEAN, cost_is_minimum BOOLEAN, cache_savings_usd NUMERIC(38, 12), reported_cost_usd
+        NUMERIC(38, 12), price_entry_id BIGINT, experiment_id TEXT, trace_id TEXT, session_id TEXT, user_id
+        TEXT, tags TEXT[], key_id UUID, client_id TEXT, idempotency_key TEXT, prompt_hash TEXT, prompt_preview
+        TEXT, metadata JSONB, created_at TIMESTAMP WITH TIME ZONE, version INTEGER)
 ),
 new_projects AS (
      INSERT INTO projects (id, name, created_at)
@@ -31,15 +31,15 @@ stored AS (
 INSERT INTO runs (project_id, id, occurred_at, provider, model, status, error_code, finish_reason,
         input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens,
         audio_input_tokens, audio_output_tokens, units, service_tier, region, latency_ms,
-        time_to_first_token_ms, cost_usd, cost_source, cost_estimated, cache_savings_usd, reported_cost_usd,
-        price_entry_id, experiment_id, trace_id, session_id, user_id, tags, key_id, client_id,
-        idempotency_key, prompt_hash, prompt_preview, metadata, created_at, version)
+        time_to_first_token_ms, cost_usd, cost_source, cost_estimated, cost_is_minimum, cache_savings_usd,
+        reported_cost_usd, price_entry_id, experiment_id, trace_id, session_id, user_id, tags, key_id,
+        client_id, idempotency_key, prompt_hash, prompt_preview, metadata, created_at, version)
      SELECT project_id, id, occurred_at, provider, model, status, error_code, finish_reason, input_tokens,
              output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens, audio_input_tokens,
              audio_output_tokens, units, service_tier, region, latency_ms, time_to_first_token_ms, cost_usd,
-             cost_source, cost_estimated, cache_savings_usd, reported_cost_usd, price_entry_id, experiment_id,
-             trace_id, session_id, user_id, tags, key_id, client_id, idempotency_key, prompt_hash,
-             prompt_preview, metadata, created_at, version FROM sent
+             cost_source, cost_estimated, cost_is_minimum, cache_savings_usd, reported_cost_usd,
+             price_entry_id, experiment_id, trace_id, session_id, user_id, tags, key_id, client_id,
+             idempotency_key, prompt_hash, prompt_preview, metadata, created_at, version FROM sent
 ON CONFLICT (project_id, id) DO NOTHING
   RETURNING project_id, occurred_at, provider, model, status, latency_ms, cost_estimated, cost_usd,
           input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens,

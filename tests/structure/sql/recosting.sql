@@ -21,13 +21,17 @@ ORDER BY project_id, provider, model
          cost_estimated,
          price_entry_id,
          cache_savings_usd,
+         cost_is_minimum,
+         service_tier,
+         region,
          input_tokens,
          output_tokens,
          cached_input_tokens,
          cache_write_tokens,
          reasoning_tokens,
          audio_input_tokens,
-         audio_output_tokens
+         audio_output_tokens,
+         units
     FROM runs
    WHERE project_id = $1
      AND cost_usd IS NULL
@@ -50,13 +54,17 @@ ORDER BY id
          cost_estimated,
          price_entry_id,
          cache_savings_usd,
+         cost_is_minimum,
+         service_tier,
+         region,
          input_tokens,
          output_tokens,
          cached_input_tokens,
          cache_write_tokens,
          reasoning_tokens,
          audio_input_tokens,
-         audio_output_tokens
+         audio_output_tokens,
+         units
     FROM runs
    WHERE project_id = $1
      AND (occurred_at, id) > ($2, $3)
@@ -75,25 +83,29 @@ WITH changed AS (
             cost_estimated = priced.cost_estimated,
             price_entry_id = priced.price_entry_id,
             cache_savings_usd = priced.cache_savings_usd,
+            cost_is_minimum = priced.cost_is_minimum,
             version = runs.version + 1
        FROM unnest($2::text[], $3::numeric[], $4::text[], $5::boolean[], $6::bigint[], $7::numeric[],
-                   $8::numeric[], $9::boolean[], $10::numeric[], $11::integer[])
+               $8::boolean[],
+                   $9::numeric[], $10::boolean[], $11::numeric[], $12::boolean[], $13::integer[])
             AS priced (id, cost_usd, cost_source, cost_estimated, price_entry_id, cache_savings_usd,
-                       before_usd, before_estimated, before_savings_usd, version)
+                    cost_is_minimum,
+                       before_usd, before_estimated, before_savings_usd, before_minimum, version)
       WHERE runs.project_id = $1
         AND runs.id = priced.id
         AND runs.version = priced.version
-  RETURNING runs.id, runs.version, before_usd, before_estimated, before_savings_usd, runs.project_id,
-          runs.occurred_at, runs.provider, runs.model, runs.status, runs.latency_ms, runs.cost_estimated,
-          runs.cost_usd, runs.input_tokens, runs.output_tokens, runs.cached_input_tokens,
-          runs.cache_write_tokens, runs.reasoning_tokens, runs.audio_input_tokens, runs.audio_output_tokens,
-          runs.cache_savings_usd, runs.user_id, runs.session_id, runs.tags, runs.metadata
+  RETURNING runs.id, runs.version, before_usd, before_estimated, before_savings_usd, before_minimum,
+            runs.project_id, runs.occurred_at, runs.provider, runs.model, runs.status, runs.latency_ms,
+                    runs.cost_estimated, runs.cost_usd, runs.input_tokens, runs.output_tokens,
+                    runs.cached_input_tokens, runs.cache_write_tokens, runs.reasoning_tokens,
+                    runs.audio_input_tokens, runs.audio_output_tokens, runs.cache_savings_usd, runs.user_id,
+                    runs.session_id, runs.tags, runs.metadata
 ),
 queued AS (
      INSERT INTO outbox (project_id, run_id, version, queued_at, due_at)
-          SELECT project_id, id, version, $12::timestamptz, $12::timestamptz
+          SELECT project_id, id, version, $14::timestamptz, $14::timestamptz
             FROM (SELECT * FROM changed ORDER BY id) AS changed
-           WHERE $13::boolean
+           WHERE $15::boolean
      ON CONFLICT (project_id, run_id) DO UPDATE
              SET version = excluded.version,
                  due_at = excluded.due_at,
@@ -141,7 +153,7 @@ dimensions_queued AS (
                                            output_tokens, cached_input_tokens, cache_write_tokens,
                                            reasoning_tokens, cache_savings_usd)
           SELECT project_id,
-                 $12::timestamptz,
+                 $14::timestamptz,
                  count(*),
                  (SELECT ARRAY[user_key, session_key, tags_key] || metadata_keys FROM dimension_slots WHERE
                          dimension_slots.project_id = valued.project_id),
@@ -243,7 +255,7 @@ rolled_totals AS (
                          make_interval(days => NULL)), (1440, make_interval(days => NULL))) AS grains
                          (minutes, kept)
            WHERE (kept IS NULL OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
-                   (grains.minutes * 60)) >= $12::timestamptz - kept)
+                   (grains.minutes * 60)) >= $14::timestamptz - kept)
         GROUP BY 1, 2, 3
         ORDER BY 1, 2, 3
      ON CONFLICT (project_id, grain, bucket) DO UPDATE
@@ -274,7 +286,7 @@ rolled AS (
                  CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
                          make_interval(days => NULL))) AS grains (minutes, kept)
            WHERE (kept IS NULL OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
-                   (grains.minutes * 60)) >= $12::timestamptz - kept)
+                   (grains.minutes * 60)) >= $14::timestamptz - kept)
              AND (SELECT count(*) FROM rolled_totals) >= 0
         GROUP BY 1, 2, 3, 4, 5
         ORDER BY 1, 2, 3, 4, 5

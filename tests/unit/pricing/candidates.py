@@ -2,15 +2,14 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from runtally.models.price import Match, PriceSource
-from runtally.money import pico_per_token
+from runtally.pricing.amounts import price_of
 from runtally.pricing.catalogue_entry import CatalogueEntry
 from runtally.pricing.cost import Price, Rates
 from runtally.pricing.match import PriceCandidate
-from runtally.units import PRICE_COLUMNS
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -47,15 +46,18 @@ def candidates_of(catalogue: Iterable[CatalogueEntry]) -> list[PriceCandidate]:
             match=Match(entry.match),
             pattern=entry.pattern,
             above_input_tokens=entry.above_input_tokens,
-            rates=Rates(tuple(_pico(getattr(entry, name)) for name in PRICE_COLUMNS)),
+            rates=priced.rates,
+            variants=priced.variants,
             estimated=entry.estimated,
             effective_from=entry.effective_from,
             effective_to=entry.effective_to,
-            request_pico=1000 * (_pico(entry.per_thousand_requests) or 0),
+            request_pico=priced.request_pico,
         )
         for number, entry in enumerate(catalogue, start=1)
+        for priced in [_priced(entry)]
     ]
 
 
-def _pico(per_million: Decimal | None) -> int | None:
-    return None if per_million is None else pico_per_token(per_million)
+def _priced(entry: CatalogueEntry) -> Price:
+    fields: dict[str, Any] = {"id": 0, "provider": "", "model": "", "above_input_tokens": 0, "estimated": False}
+    return price_of(partial(getattr, entry), **fields)

@@ -13,8 +13,7 @@ from enum import StrEnum
 
 from runtally.files import CHECKOUT
 from runtally.pricing.book import PriceBook
-from runtally.pricing.catalogue_entry import CatalogueEntry
-from runtally.pricing.cost import total_usd
+from runtally.pricing.cost import price_for_run, total_usd
 from runtally.units import Usage
 
 AT = datetime(2026, 11, 1, 20, tzinfo=UTC)
@@ -35,14 +34,14 @@ class Reason(StrEnum):
     """Why the two differ, where they may."""
 
     PRICE_HAS_MORE_DECIMALS = "genai-prices has more than 6 decimals per million, often of a binary float"
-    PRICE_VARIES_BY_HOUR = "one price a day, of most hours, and marked as an estimate"
+    CORRECTED = "the vendor's page has another price by now"
     NO_PRICE_IN_TOKENS = "genai-prices says 0 for what has no price in tokens; that is unknown, not free"
     NOT_FOUND_BY_ITS_OWN_NAME = "genai-prices does not find the model by its own id"
     UNEXPLAINED = "unexplained"
 
 
-def test_costs_are_those_of_genai_prices(catalogue: list[CatalogueEntry], catalogue_book: PriceBook) -> None:
-    by_hour = {(entry.provider, entry.model) for entry in catalogue if "time of day" in (entry.note or "")}
+def test_costs_are_those_of_genai_prices(catalogue_book: PriceBook) -> None:
+    corrected = {("deepseek", "deepseek-chat"), ("deepseek", "deepseek-reasoner")}
     same: set[tuple[str, str]] = set()
     differing: dict[Reason, list[tuple[object, ...]]] = defaultdict(list)
 
@@ -51,7 +50,7 @@ def test_costs_are_those_of_genai_prices(catalogue: list[CatalogueEntry], catalo
         if ours == theirs:
             same.add((provider, model))
         else:
-            reason = _reason(ours, theirs, MIXES[number], is_by_hour=(provider, model) in by_hour)
+            reason = _reason(ours, theirs, MIXES[number], is_corrected=(provider, model) in corrected)
             differing[reason].append((provider, model, number, ours, theirs))
 
     report = "\n".join(f"{reason}: {len(found)}, such as {found[:5]}" for reason, found in differing.items())
@@ -86,15 +85,15 @@ def _ours(book: PriceBook, provider: str, model: str, mix: dict[str, int]) -> De
         audio_input_tokens=mix.get("input_audio_tokens"),
         audio_output_tokens=mix.get("output_audio_tokens"),
     )
-    return total_usd(usage, price)
+    return total_usd(usage, price_for_run(price, None, None, AT, mix["input_tokens"]))
 
 
-def _reason(ours: Decimal | None, theirs: Decimal | None, mix: dict[str, int], *, is_by_hour: bool) -> Reason:
+def _reason(ours: Decimal | None, theirs: Decimal | None, mix: dict[str, int], *, is_corrected: bool) -> Reason:
     if theirs is None:
         return Reason.NOT_FOUND_BY_ITS_OWN_NAME
     if ours is None:
         return Reason.NO_PRICE_IN_TOKENS if theirs == 0 else Reason.UNEXPLAINED
-    if is_by_hour:
-        return Reason.PRICE_VARIES_BY_HOUR
+    if is_corrected:
+        return Reason.CORRECTED
     most = sum(mix.values()) * MOST_A_TOKEN
     return Reason.PRICE_HAS_MORE_DECIMALS if abs(ours - theirs) <= most else Reason.UNEXPLAINED

@@ -20,6 +20,7 @@ from genai_prices.types import (
     MatchLogic,
     ModelInfo,
     ModelPrice,
+    PriceVariant,
     StartDateConstraint,
     Tier,
     TieredPrices,
@@ -30,7 +31,8 @@ from runtally.models.price import Match
 from runtally.pricing.catalogue_entry import CatalogueEntry
 from runtally.pricing.catalogue_export import checked_day
 from runtally.pricing.catalogue_patterns import names_and_pattern
-from runtally.pricing.catalogue_prices import BILLED_APART, FREE, VARIES_BY_HOUR, Period, periods_of
+from runtally.pricing.catalogue_prices import BILLED_APART, FREE, Period, periods_of
+from runtally.pricing.rates import rates_text, read_rates, read_variants, variants_text
 
 CHEAP = ModelPrice(input_mtok=Decimal(1), output_mtok=Decimal(2))
 DEAR = ModelPrice(input_mtok=Decimal(3), output_mtok=Decimal(4))
@@ -99,7 +101,7 @@ def test_a_period_that_is_not_priced_by_tokens_leaves_a_gap() -> None:
     first, second = date(2026, 1, 1), date(2026, 2, 1)
     prices = [
         ConditionalPrice(prices=CHEAP),
-        ConditionalPrice(StartDateConstraint(first), prices=ModelPrice(audio_hours=Decimal(1))),
+        ConditionalPrice(StartDateConstraint(first), prices=ModelPrice(web_searches_kcount=Decimal(1))),
         ConditionalPrice(StartDateConstraint(second), prices=DEAR),
     ]
 
@@ -109,14 +111,66 @@ def test_a_period_that_is_not_priced_by_tokens_leaves_a_gap() -> None:
     ]
 
 
-@pytest.mark.parametrize(("end", "expected"), [(time(4), CHEAP_TIERS), (time(22), DEAR_TIERS)])
-def test_a_price_that_varies_by_hour_is_an_estimate_by_most_hours(
-    end: time, expected: dict[int, dict[str, Decimal]]
+@pytest.mark.parametrize(
+    ("end", "usual", "variant"),
+    [
+        (time(4), CHEAP_TIERS, "hours 01:00-04:00: input 3, output 4"),
+        (time(22), DEAR_TIERS, "hours 22:00-01:00: input 1, output 2"),
+    ],
+)
+def test_a_price_that_varies_by_hour_is_that_of_most_hours_with_a_variant(
+    end: time, usual: dict[int, dict[str, Decimal]], variant: str
 ) -> None:
     hours = TimeOfDateConstraint(time(1, tzinfo=UTC), end.replace(tzinfo=UTC))
     prices = [ConditionalPrice(prices=CHEAP), ConditionalPrice(hours, prices=DEAR)]
 
-    assert periods_of("acme", model(prices)) == [Period(None, None, expected, estimated=True, note=VARIES_BY_HOUR)]
+    assert periods_of("acme", model(prices)) == [Period(None, None, {0: {**usual[0], "variants": variant}})]
+
+
+def test_several_windows_of_a_price_are_one_variant_and_deepseeks_are_of_working_days() -> None:
+    windows = [TimeOfDateConstraint(time(a, tzinfo=UTC), time(b, tzinfo=UTC)) for a, b in ((1, 4), (6, 10))]
+    prices = [ConditionalPrice(prices=CHEAP), *(ConditionalPrice(one, prices=DEAR) for one in windows)]
+
+    [period] = periods_of("deepseek", model(prices, model_id="deepseek-v4-pro"))
+
+    assert period.tiers[0]["variants"] == "hours 01:00-04:00 06:00-10:00; weekdays 1-5: input 3, output 4"
+
+
+def test_service_tiers_are_variants_of_the_period_that_they_begin_in() -> None:
+    day = date(2027, 1, 1)
+    tiers = [
+        PriceVariant({"processing": "batch"}, DEAR, StartDateConstraint(day)),
+        PriceVariant({"processing": "batch"}, CHEAP, StartDateConstraint(date(2026, 10, 14))),
+        PriceVariant({"service_tier": "default"}, ModelPrice()),
+        PriceVariant({"search_type": "fast"}, CHEAP),
+        PriceVariant({"speed": "fast"}, ModelPrice(input_mtok=Decimal(9))),
+    ]
+    prices = [ConditionalPrice(prices=CHEAP), ConditionalPrice(StartDateConstraint(day), prices=DEAR)]
+    varied = ModelInfo(id="large", match=ClauseEquals("large"), prices=prices, price_variants=tiers)
+
+    assert [period.tiers[0]["variants"] for period in periods_of("acme", varied)] == [
+        "tier batch: input 1, output 2\ntier fast: input 9",
+        "tier batch: input 3, output 4\ntier fast: input 9",
+    ]
+
+
+def test_other_units_are_rates_of_an_entry_also_without_tokens() -> None:
+    [spoken] = periods_of("acme", model(ModelPrice(audio_hours=Decimal("0.36"))))
+    [searched] = periods_of("google", model(ModelPrice(input_mtok=Decimal(1), web_searches_kcount=Decimal(14))))
+
+    assert spoken.tiers == {0: {"unit_rates": "audioSeconds 0.36"}}
+    assert searched.tiers[0]["unit_rates"] == "webSearch 14, grounding 14, searchQueries 14"
+
+
+def test_writing_for_an_hour_costs_twice_the_input_where_a_vendor_of_claude_names_only_five_minutes() -> None:
+    price = ModelPrice(input_mtok=Decimal(3), output_mtok=Decimal(15), cache_write_mtok=Decimal("3.75"))
+
+    units = [
+        periods_of(provider, model(price, model_id=name))[0].tiers[0].get("unit_rates")
+        for provider, name in (("aws", "claude-opus-4-5"), ("openai", "gpt-5.6"), ("acme", "claude-opus-4-5"))
+    ]
+
+    assert units == ["cacheWrite1h 6", "cacheWrite12h 7.5", None]
 
 
 def test_tiers_have_a_price_for_everything() -> None:
@@ -158,8 +212,8 @@ def test_models_that_are_known_to_be_free_cost_nothing(free: ModelInfo) -> None:
     assert periods_of("acme", free) == [Period(None, None, {0: zero}, note=FREE)]
 
 
-@pytest.mark.parametrize("prices", [ModelPrice(), ModelPrice(audio_hours=Decimal(1))])
-def test_a_model_without_a_price_in_tokens_has_no_period(prices: ModelPrice) -> None:
+@pytest.mark.parametrize("prices", [ModelPrice(), ModelPrice(web_searches_kcount=Decimal(1))])
+def test_a_model_with_a_price_of_its_tools_alone_has_no_period(prices: ModelPrice) -> None:
     assert periods_of("acme", model(prices)) == []
 
 
@@ -171,7 +225,9 @@ def test_the_whole_catalogue_fits_the_registry(catalogue: list[CatalogueEntry]) 
     for entry in catalogue:
         assert (entry.match == Match.EXACT) == (entry.pattern is None)
         assert entry.effective_from is None or entry.effective_to is None or entry.effective_from < entry.effective_to
-        assert all(amount is None or 0 <= amount < 10**8 for amount in entry.amounts)
+        assert all(amount is None or isinstance(amount, str) or 0 <= amount < 10**8 for amount in entry.amounts)
+        assert rates_text(read_rates(entry.unit_rates)) == (entry.unit_rates or "")
+        assert variants_text(read_variants(entry.variants)) == (entry.variants or "")
         assert any(amount is not None for amount in entry.amounts)
         re.compile(entry.pattern or "")
 

@@ -67,6 +67,16 @@ def test_fields_that_are_no_amount_change_in_place(change: dict[str, object]) ->
     assert plan.report == SyncReport(added=0, changed=1, unchanged=0, vanished=0, kept=0)
 
 
+def test_further_units_and_variants_are_added_in_place_to_an_entry_from_before_there_were_any() -> None:
+    more = replace(ENTRY, unit_rates="webSearch 10", variants="tier batch: x 0.5")
+
+    plan = planned(more, ENTRY)
+    other = planned(replace(more, unit_rates="webSearch 14"), more)
+
+    assert ([number for number, _ in plan.update], plan.retire, plan.insert) == ([1], [], [])
+    assert (other.update, [number for number, _ in other.retire], len(other.insert)) == ([], [1], 1)
+
+
 def test_a_change_in_place_keeps_the_start() -> None:
     started = replace(ENTRY, effective_from=NOW - DAY)
 

@@ -102,6 +102,7 @@ def test_the_lines_add_up_to_the_total(usage: Usage, price: Price) -> None:
 def test_each_line_is_its_tokens_at_its_price_exactly(usage: Usage, price: Price) -> None:
     with localcontext(prec=60):
         for line in lines_of(usage, price):
+            assert line.rate_usd is not None
             assert line.amount_usd == line.quantity * line.rate_usd / line.per
 
 

@@ -19,6 +19,17 @@ times = st.none() | st.datetimes(datetime(2020, 1, 1), datetime(2039, 1, 1), tim
 names = st.text(st.characters(codec="ascii", categories=("L", "N")), min_size=1, max_size=20)
 
 
+def test_further_units_and_variants_are_kept_as_they_are_written_or_refused_by_field() -> None:
+    only = {"provider": "openai", "model": "whisper", "unit_rates": " audioSeconds $0.36 "}
+    draft = read_draft(only | {"variants": "tier Batch: x 0.50\r\n\r\n region us : x 1.1"})
+
+    assert (draft.unit_rates, draft.variants) == ("audioSeconds 0.36", "tier batch: x 0.5\nregion us: x 1.1")
+    assert read_draft(draft.texts) == draft
+    with pytest.raises(InvalidPrice) as refused:
+        read_draft(only | {"unit_rates": "holograms 3", "variants": "batch is cheap"})
+    assert [detail.path for detail in refused.value.details] == ["unit_rates", "variants"]
+
+
 def test_a_form_becomes_a_price() -> None:
     draft = read_draft(
         SENT

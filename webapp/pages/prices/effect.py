@@ -3,19 +3,20 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
 
 from msgspec import Struct
 
 from api.current import services
 from runtally.errors import InvalidPrice
-from runtally.money import pico_per_token
+from runtally.pricing import amounts
 from runtally.pricing.book import PriceBook
-from runtally.pricing.cost import THOUSAND, Price, Rates, total_usd
+from runtally.pricing.cost import Price, total_usd
 from runtally.pricing.covered import Covered
 from runtally.pricing.draft import Draft, read_draft
 from runtally.runs.model_usage import ModelUsage, read_usage_by_day
 from runtally.runs.what_if import Target, cost_at, suppose
-from runtally.units import PRICE_COLUMNS, Usage
+from runtally.units import Usage
 from webapp import changes, formats
 
 SINCE = timedelta(days=30)
@@ -90,13 +91,11 @@ def _now(book: PriceBook, used: ModelUsage, project_id: str | None, now: datetim
 
 def price_of(draft: Draft) -> Price:
     """Return the price with the amounts of a draft, whatever the length of a context."""
-    amounts = (getattr(draft, name) for name in PRICE_COLUMNS)
-    return Price(
+    return amounts.price_of(
+        partial(getattr, draft),
         id=0,
         provider=draft.provider,
         model=draft.model,
         above_input_tokens=0,
-        rates=Rates(tuple(None if amount is None else pico_per_token(amount) for amount in amounts)),
         estimated=draft.estimated,
-        request_pico=THOUSAND * (pico_per_token(draft.per_thousand_requests) if draft.per_thousand_requests else 0),
     )

@@ -76,7 +76,15 @@ class PriceFormPage(Page, frozen=True):
     @property
     def shows_more(self) -> bool:
         """Whether a field of the collapsed section is filled in or has an error."""
-        names = ("aliases", "pattern", "project_id", "above_input_tokens", "per_thousand_requests")
+        names = (
+            "unit_rates",
+            "variants",
+            "aliases",
+            "pattern",
+            "project_id",
+            "above_input_tokens",
+            "per_thousand_requests",
+        )
         return any(self.form.value(name) not in {"", "0"} or name in self.form.errors for name in names)
 
 

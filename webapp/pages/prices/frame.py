@@ -1,14 +1,17 @@
 """The common part of the pages about prices: their tabs, and the description of a price."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 
 from msgspec import Struct
 from quart import url_for
 
 from runtally.models.price import PriceEntry, PriceSource
-from runtally.units import TOKEN_KINDS
+from runtally.pricing.amounts import amounts_of
+from runtally.pricing.rates import Variant, per_text, read_variants
+from runtally.units import FURTHER_UNITS, TOKEN_KINDS, Measured
 from webapp import formats
 from webapp.pages.admin.frame import Frame, frame
 from webapp.pages.panel.ranges import Choice
@@ -21,7 +24,15 @@ SECTIONS = (
 )
 LISTED = ("input_per_million", "output_per_million", "cache_read_per_million", "cache_write_per_million")
 """The amounts that most prices have are columns of a table; the others are listed by name."""
-AMOUNT_NAMES = {kind.price_column: kind.label for kind in TOKEN_KINDS} | {"per_thousand_requests": "Per 1,000 requests"}
+AMOUNT_NAMES = {
+    **{kind.price_column: kind.label for kind in TOKEN_KINDS},
+    "per_thousand_requests": "Per 1,000 requests",
+    **{
+        unit.name: unit.label if unit.measured is Measured.TOKENS else f"{unit.label}, {per_text(unit)}"
+        for unit in FURTHER_UNITS
+    },
+}
+"""What amounts are for, by column or unit."""
 
 LISTED_NAMES = tuple(AMOUNT_NAMES[column] for column in LISTED)
 
@@ -70,7 +81,7 @@ def rows_of(
 
 def _row(entry: PriceEntry, now: datetime, runs: int | None) -> PriceRow:
     state = state_of(entry, now)
-    others = ((name, getattr(entry, column)) for column, name in AMOUNT_NAMES.items() if column not in LISTED)
+    others = [(AMOUNT_NAMES[name], usd) for name, usd in amounts_of(partial(getattr, entry)) if name not in LISTED]
     return PriceRow(
         id=entry.id or 0,
         url=url_for("price.price", entry_id=entry.id),
@@ -78,13 +89,22 @@ def _row(entry: PriceEntry, now: datetime, runs: int | None) -> PriceRow:
         model=entry.model,
         scope=" · ".join(scope_of(entry)),
         amounts=tuple(amount(getattr(entry, name)) for name in LISTED),
-        others=", ".join(f"{name.lower()} {amount(usd)}" for name, usd in others if usd is not None),
+        others=", ".join((*(f"{name.lower()} {amount(usd)}" for name, usd in others), *_number_of_variants(entry))),
         runs=formats.NOTHING if runs is None else formats.count(runs),
         period=period_of(entry.effective_from, entry.effective_to),
         source=source_of(entry),
         state=state,
         is_current=state == "in force",
     )
+
+
+def _number_of_variants(entry: PriceEntry) -> Iterator[str]:
+    if number := len(variants_of(entry)):
+        yield "1 variant" if number == 1 else f"{number} variants"
+
+
+def variants_of(entry: PriceEntry) -> tuple[Variant, ...]:
+    return read_variants(entry.variants)
 
 
 def scope_of(entry: PriceEntry) -> tuple[str, ...]:

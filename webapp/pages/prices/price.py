@@ -1,6 +1,7 @@
 """The page of a price: its values, its history, and the forms to change it."""
 
 from datetime import datetime
+from functools import partial
 from typing import ClassVar
 
 from quart import Blueprint, url_for
@@ -11,6 +12,7 @@ from api.current import actor, services
 from runtally.errors import InvalidPrice
 from runtally.models.price import Match, PriceEntry
 from runtally.pricing import entries, registry
+from runtally.pricing.amounts import amounts_of
 from runtally.pricing.draft import Draft, read_time
 from webapp import formats
 from webapp.form import Form, sent_form
@@ -22,6 +24,7 @@ from webapp.pages.prices.frame import (
     prices_frame,
     source_of,
     state_of,
+    variants_of,
 )
 from webapp.pages.prices.story import Chapter, story_of
 from webapp.rendering import Page, render, see_other
@@ -47,6 +50,7 @@ class PricePage(Page, frozen=True):
     names: tuple[str, ...]
     pattern: str | None
     note: str | None
+    variants: tuple[str, ...]
     history: tuple[Chapter, ...]
     used: tuple[tuple[str, str], ...]
     """Models in use that have this price now, by name, with their runs."""
@@ -124,6 +128,7 @@ async def _page(session: AsyncSession, entry: PriceEntry, end_form: Form | None 
         names=tuple(entry.aliases),
         pattern=entry.pattern,
         note=entry.note,
+        variants=tuple(one.text for one in variants_of(entry)),
         history=story_of(await entries.list_history(session, entry), now),
         used=await _used(entry, now),
         days=registry.USED_WITHIN.days,
@@ -147,7 +152,7 @@ def _reprice_url(entry: PriceEntry) -> str:
 
 
 def _facts(entry: PriceEntry) -> tuple[tuple[str, str], ...]:
-    amounts = [(name, amount(getattr(entry, column))) for column, name in AMOUNT_NAMES.items()]
+    amounts = [(AMOUNT_NAMES[name], amount(usd)) for name, usd in amounts_of(partial(getattr, entry))]
     # What is as of most prices goes without saying.
     rest = {
         "In force": period_of(entry.effective_from, entry.effective_to),
@@ -158,6 +163,6 @@ def _facts(entry: PriceEntry) -> tuple[tuple[str, str], ...]:
         "Set by": f"{source_of(entry).removesuffix(', estimate')}, {formats.day(entry.created_at)}",
     }
     return (
-        *((name, text) for name, text in amounts if text != formats.NOTHING),
+        *amounts,
         *((n, t) for n, t in rest.items() if t),
     )

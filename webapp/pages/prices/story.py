@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import partial
 
 from msgspec import Struct
 from quart import url_for
 
 from runtally.models.price import PriceEntry
+from runtally.pricing.amounts import amounts_of
 from webapp import formats
 from webapp.changes import change
-from webapp.pages.prices.frame import AMOUNT_NAMES, amount, day, scope_of, source_of, state_of
+from webapp.pages.prices.frame import AMOUNT_NAMES, amount, day, scope_of, source_of, state_of, variants_of
 
 
 class Step(Struct, frozen=True):
@@ -74,13 +76,20 @@ def _chapter(entry: PriceEntry, before: PriceEntry | None, entries: Sequence[Pri
 
 
 def _steps(entry: PriceEntry, before: PriceEntry | None) -> Iterator[Step]:
+    was, is_now = (dict(amounts_of(partial(getattr, one))) if one else {} for one in (before, entry))
     for column, name in AMOUNT_NAMES.items():
-        old, new = (getattr(one, column) if one else None for one in (before, entry))
+        old, new = was.get(column), is_now.get(column)
         if before is None and new is not None:
             yield Step(name, "", amount(new), "")
         elif old != new:
             changed = change(new, old) if old is not None and new is not None else None
             yield Step(name, amount(old), amount(new), f"{changed.arrow}{changed.text}" if changed else "")
+    rules_before, rules = (
+        {one.when: one.text for one in variants_of(each)} if each else {} for each in (before, entry)
+    )
+    for when in dict.fromkeys((*rules_before, *rules)):
+        if rules_before.get(when) != rules.get(when):
+            yield Step("Variant", rules_before.get(when, ""), rules.get(when, formats.NOTHING), "")
 
 
 def _remarks(entry: PriceEntry, entries: Sequence[PriceEntry], *, has_steps: bool) -> Iterator[str]:

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import ClassVar
+from decimal import Decimal, InvalidOperation
+from typing import Any, ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,12 +15,13 @@ from runtally.db.database import Connection
 from runtally.errors import Detail, InvalidPrice
 from runtally.fields import parse_whole
 from runtally.pricing.book import PriceBook
-from runtally.pricing.cost import Price, lines_of, total_usd
+from runtally.pricing.cost import Price, lines_of, price_for_run, total_usd, unpriced_units
 from runtally.pricing.draft import read_time
 from runtally.pricing.match import LookUp
 from runtally.pricing.providers import provider_key
 from runtally.pricing.queries import select_candidate
-from runtally.units import COUNT_COLUMNS, Usage
+from runtally.pricing.rates import STANDARD_TIERS
+from runtally.units import COUNT_COLUMNS, Usage, read_units
 from webapp import formats
 from webapp.form import Form
 from webapp.pages.prices.frame import PricesFrame, prices_frame
@@ -41,6 +43,8 @@ class Trial(Struct, frozen=True):
     project_id: str | None
     at: datetime
     usage: Usage
+    service_tier: str | None
+    region: str | None
 
 
 class Answer(Struct, frozen=True):
@@ -48,6 +52,7 @@ class Answer(Struct, frozen=True):
 
     total: str
     is_estimated: bool
+    is_minimum: bool
     lines: tuple[CostLine, ...]
     price: PriceNote | None
     reasons: tuple[str, ...]
@@ -96,11 +101,13 @@ async def _answer(connection: Connection, book: PriceBook, trial: Trial) -> Answ
     if price is None or step is None:
         known = book.knows(trial.provider, trial.model, trial.project_id)
         why = "This model has a price, but none in force at that time." if known else "No price matches this model."
-        return Answer("no price", is_estimated=False, lines=(), price=None, reasons=(why,))
+        return Answer("no price", is_estimated=False, is_minimum=False, lines=(), price=None, reasons=(why,))
+    price = price_for_run(price, trial.service_tier, trial.region, trial.at, trial.usage.input_tokens or 0)
     candidate = await select_candidate(connection, price.id)
     return Answer(
         total=formats.money_exact(total_usd(trial.usage, price)),
         is_estimated=price.estimated,
+        is_minimum=bool(unpriced_units(trial.usage, price)),
         lines=cost_lines(lines_of(trial.usage, price)),
         price=price_note(candidate, price) if candidate else None,
         reasons=tuple(_reasons(trial, price, step)),
@@ -122,12 +129,16 @@ def _reasons(trial: Trial, price: Price, step: LookUp) -> Iterator[str]:
         yield f"{tokens} input tokens are more than {formats.count(price.above_input_tokens)}, where this tier begins."
     if price.percent_off is not None:
         yield "The project has a discount."
+    for variant in price.applied:
+        yield f"A variant holds: {variant.text}"
+    if trial.service_tier and trial.service_tier not in STANDARD_TIERS and not any(one.tiers for one in price.applied):
+        yield f"It has no price for the service tier {trial.service_tier}, so that this is an estimate."
 
 
 def _trial(sent: Mapping[str, str], now: datetime) -> Trial:
     """Read the run from the query. Raises `InvalidPrice` with every field that is wrong."""
     details = [Detail(name, "Enter a name.") for name in ("provider", "model") if not sent.get(name, "").strip()]
-    counts = {}
+    counts: dict[str, Any] = {}
     for name in COUNT_COLUMNS:
         text = sent.get(name, "").replace(",", "").strip() or "0"
         number = parse_whole(text)
@@ -140,6 +151,25 @@ def _trial(sent: Mapping[str, str], now: datetime) -> Trial:
         at = read_time(sent.get("at", "")) or now
     except (ValueError, OverflowError):
         details.append(Detail("at", "Enter a date such as 2026-12-01 (UTC), or leave it empty for now."))
+    units = _units(sent.get("units", ""), details)
     if details or at is None:
         raise InvalidPrice(details=tuple(details))
-    return Trial(sent["provider"], sent["model"], sent.get("project", "").strip() or None, at, Usage(**counts))
+    usage = Usage(**counts, units=units)
+    tier, region = (sent.get(name, "").strip() or None for name in ("serviceTier", "region"))
+    project_id = sent.get("project", "").strip() or None
+    return Trial(sent["provider"], sent["model"], project_id, at, usage, tier and tier.lower(), region)
+
+
+def _units(text: str, details: list[Detail]) -> dict[str, int | float] | None:
+    """Read counts of units such as `webSearch 2, cacheWrite1h 500`."""
+    try:
+        pairs = dict(part.split() for part in text.split(",") if part.strip())
+        sent = {name: Decimal(number) for name, number in pairs.items()}
+    except (ValueError, InvalidOperation):
+        details.append(Detail("units", "Write names and numbers, such as webSearch 2, cacheWrite1h 500."))
+        return None
+    wrong: list[Detail] = []
+    units = read_units(sent, wrong)
+    if wrong:
+        details.append(Detail("units", f"Units {wrong[0].message}."))
+    return units

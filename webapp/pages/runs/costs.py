@@ -14,10 +14,15 @@ from runtally.models.run import CostSource, StoredRun
 from runtally.money import plain
 from runtally.pricing.cost import MILLION, Line, Price
 from runtally.pricing.match import PriceCandidate
+from runtally.pricing.rates import per_text
 from runtally.runs.explain import Explanation
 from webapp import formats
+from webapp.formats import Write
 
-FEE = "Fee for the request"
+CHANGES = ("tier", "region")
+"""The lines of what a service tier and a region change, which have no quantity."""
+NAMES = {"request": "Fee for the request", "tier": "Service tier", "region": "Region"}
+NO_PRICE = "no price"
 UNPRICED = "No price is known for this model, so the cost is unknown. It is computed as soon as a price is added."
 TRUSTED = "The provider reported this cost with the run."
 KEPT = "No price was known for this model, so the cost that the client reported is kept as an estimate."
@@ -48,6 +53,8 @@ class PriceNote(Struct, frozen=True):
     """Its page, for those who may open it."""
     off: str | None
     """The discount of the project."""
+    variants: tuple[str, ...] = ()
+    """The variants that hold for the run."""
 
 
 class CostCard(Struct, frozen=True):
@@ -56,6 +63,8 @@ class CostCard(Struct, frozen=True):
     total: str
     is_known: bool
     is_estimated: bool
+    is_minimum: bool
+    """Whether a unit has no price."""
     lines: tuple[CostLine, ...]
     price: PriceNote | None
     note: str | None
@@ -71,6 +80,7 @@ def cost_of(run: StoredRun, explanation: Explanation) -> CostCard:
         total="no price" if run.cost_usd is None else formats.money_exact(run.cost_usd),
         is_known=run.cost_usd is not None,
         is_estimated=bool(run.cost_estimated),
+        is_minimum=bool(run.cost_is_minimum),
         lines=cost_lines(explanation.lines),
         price=price_note(candidate, explanation.price) if candidate and explanation.price else None,
         note=_note(run, explanation),
@@ -102,18 +112,31 @@ def _note(run: StoredRun, explanation: Explanation) -> str | None:
 
 def cost_lines(lines: Sequence[Line]) -> tuple[CostLine, ...]:
     """Return the lines of a cost, with points in one line."""
-    rate, amount = (
-        formats.column_exact_money(column)
-        for column in ((one.rate_usd for one in lines), (one.amount_usd for one in lines))
-    )
+    rate = formats.column_exact_money(one.rate_usd for one in lines if one.rate_usd is not None)
+    amount = formats.column_exact_money(one.amount_usd for one in lines)
     return tuple(
         CostLine(
-            one.kind.label if one.kind else FEE,
-            formats.count(one.quantity),
-            f"{rate(one.rate_usd)}{'' if one.per == MILLION else ' per thousand'}",
-            amount(one.amount_usd),
+            line_name(one),
+            "" if one.name in CHANGES else f"{one.quantity:,}",
+            _rate(one, rate),
+            NO_PRICE if one.rate_usd is None else amount(one.amount_usd),
         )
         for one in lines
+    )
+
+
+def line_name(line: Line) -> str:
+    """Return what a line is for; a unit that is not known has its own name."""
+    return line.kind.label if line.kind else NAMES.get(line.name, line.name)
+
+
+def _rate(line: Line, write: Write) -> str:
+    if line.name in CHANGES:
+        return ""
+    if line.rate_usd is None:
+        return NO_PRICE
+    return write(line.rate_usd) + (
+        "" if line.per == MILLION else f" {per_text(line.kind)}" if line.kind else " per thousand"
     )
 
 
@@ -127,6 +150,7 @@ def price_note(candidate: PriceCandidate, price: Price) -> PriceNote:
         tier=f"for more than {formats.count(above)} input tokens" if above else None,
         url=url_for("price.price", entry_id=price.id) if may(actor(), Scope.ADMIN, None) else None,
         off=f"{plain(price.percent_off)}% off" if price.percent_off is not None else None,
+        variants=tuple(one.text for one in price.applied),
     )
 
 
