@@ -109,6 +109,7 @@ check: $(VENV)/.synced-dev ## Lint, types, import direction, migrations in step 
 	$(BIN)/djlint --check --lint --quiet templates
 	$(BIN)/codespell
 	$(BIN)/python scripts/docs.py --check
+	$(BIN)/python scripts/usage_table.py --check
 	$(BIN)/python scripts/check_migrations.py
 
 lighthouse: $(VENV)/.synced-dev ## Measure the pages with Lighthouse and on a slow line, 2 min; needs Node and Chromium
@@ -134,6 +135,7 @@ fix: $(VENV)/.synced-dev ## Format, and repair what the linters can
 
 docs: $(VENV)/.synced ## Write the generated parts of the documentation
 	$(BIN)/python scripts/docs.py
+	$(BIN)/python scripts/usage_table.py
 
 site: $(VENV)/.synced-dev ## Build the documentation as a site with a search, into dist/site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --config-file scripts/site/mkdocs.yml

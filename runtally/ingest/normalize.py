@@ -19,7 +19,7 @@ from runtally.ids import uuid7_text
 from runtally.ingest.labels import distinct_tags, fill_from_labels
 from runtally.ingest.timestamps import MUST_BE as TIMESTAMP_MUST_BE
 from runtally.ingest.timestamps import parse_timestamp
-from runtally.ingest.usage import Reported, reported_cost, token_parts
+from runtally.ingest.usage import Reported, fill_from_usage, reported_cost
 from runtally.ingest.wire import WireRun
 from runtally.models.run import Status, StoredRun
 from runtally.money import MAX_USD, plain, to_usd
@@ -80,6 +80,7 @@ def normalize(sent: WireRun, project_id: str, now: datetime, rule: ContentRule) 
     if sent.prompt is not UNSET or sent.completion is not UNSET or sent.prompt_preview is not None:
         warnings += _dropped_content(sent, rule, wrong)
         run.prompt_preview = sent.prompt_preview if rule.keeps_preview else None
+    _read_legacy(sent, run, wrong)
     upstream_usd = whole_usd = None
     if sent.metadata is not None:
         run.metadata = _without_content(sent.metadata, rule, wrong, warnings)
@@ -89,7 +90,6 @@ def normalize(sent: WireRun, project_id: str, now: datetime, rule: ContentRule) 
             whole_usd = upstream.usd if upstream.is_whole else None
             # Only what is left of the metadata is read: content that was dropped must not come back as a column.
             fill_from_labels(run, run.metadata)
-    _read_legacy(sent, run, wrong)
     if whole_usd is not None:
         # Of a call with a key of one's own, clients report the aggregator's fee.
         run.reported_cost_usd = whole_usd
@@ -139,9 +139,7 @@ def _read_metadata(metadata: dict[str, Any], run: StoredRun, wrong: list[Detail]
     usage = metadata.get("usage")
     if not isinstance(usage, dict):
         return Reported()
-    for name, count in token_parts(usage).items():
-        if getattr(run, name) is None:
-            setattr(run, name, count)
+    fill_from_usage(run, usage)
     return reported_cost(usage)
 
 

@@ -1,35 +1,58 @@
-"""Read token counts and the reported cost from `metadata.usage`, as OpenAI's interfaces report them. Pure.
+"""Read the counts and the reported cost of `metadata.usage`, the usage object of any vendor's answer. Pure.
 
-Chat completions, responses and realtime each name the same counts differently, and compatible servers copy them. In
-these interfaces every detail is included in the total. Other vendors' counts are ignored: Anthropic's cached tokens,
-for example, are counted in addition to its input tokens, and subtracting them would lose tokens that were paid for.
+`vendor_usage` and its table are the Python client's own, so that an object means the same wherever it is read.
 """
 
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from runtally.fields import MAX_COUNT
+from runtally.fields import MAX_COUNT, camel
+from runtally.ingest.vendor_usage import tokens_of
+from runtally.models.run import StoredRun
 from runtally.money import MAX_USD, to_usd
+from runtally.units import TOKEN_KINDS, read_units
 
-_INPUT = ("prompt_tokens_details", "input_tokens_details", "input_token_details")
-_OUTPUT = ("completion_tokens_details", "output_tokens_details", "output_token_details")
+_FIELDS = {camel(kind.count_column): kind.count_column for kind in TOKEN_KINDS}
+_BESIDE = ("cached_input_tokens", "cache_write_tokens")
 
 
-def token_parts(usage: Mapping[str, Any]) -> dict[str, int]:
-    """Return the token counts of a usage object by their column of runs. Values that are not counts are ignored."""
-    of_input, of_output = _details(usage, _INPUT), _details(usage, _OUTPUT)
-    audio = _count(of_input, "audio_tokens")
-    # Cached audio is counted as both and charged as cached, so it is subtracted here.
-    cached = of_input.get("cached_tokens_details")
-    cached_audio = _count(cached, "audio_tokens") if isinstance(cached, dict) else None
-    found = {
-        "cached_input_tokens": _count(of_input, "cached_tokens"),
-        "reasoning_tokens": _count(of_output, "reasoning_tokens"),
-        "audio_input_tokens": None if audio is None else max(audio - (cached_audio or 0), 0),
-        "audio_output_tokens": _count(of_output, "audio_tokens"),
+def fill_from_usage(run: StoredRun, usage: Mapping[str, Any]) -> None:
+    """Fill the run's empty counts, units, tier and region.
+
+    An input that was sent without what was read from a cache and written to it, and an output without its reasoning, are
+    completed. Where the sent input is yet another number, what the object counts beside its own is left out: it would be
+    subtracted from tokens that do not hold it.
+    """
+    found = tokens_of({name: float(value) if isinstance(value, Decimal) else value for name, value in usage.items()})
+    counts = {column: found[field] for field, column in _FIELDS.items() if _is_count(found.get(field))}
+    raw = {
+        "input_tokens": usage.get("input_tokens", usage.get("inputTokens")),
+        "output_tokens": usage.get("completion_tokens"),
     }
-    return {name: count for name, count in found.items() if count is not None}
+    units = found.get("units") or {}
+    for column, sent in raw.items():
+        whole = counts.pop(column, None)
+        if whole is None:
+            continue
+        now = getattr(run, column)
+        if now is None or now == sent:
+            setattr(run, column, whole)
+        elif column == "input_tokens" and whole not in {sent, now}:
+            counts = {name: count for name, count in counts.items() if name not in _BESIDE}
+            units = {name: count for name, count in units.items() if not name.startswith("cacheWrite")}
+    for column, count in counts.items():
+        if getattr(run, column) is None:
+            setattr(run, column, count)
+    exact = {name: Decimal(str(count)) if isinstance(count, float) else count for name, count in units.items()}
+    if counted := read_units(exact, []):
+        run.units = {**counted, **(run.units or {})}
+    run.service_tier = run.service_tier or found.get("serviceTier")
+    run.region = run.region or found.get("region")
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT
 
 
 class Reported(NamedTuple):
@@ -72,17 +95,3 @@ def _usd(value: object, unit: Decimal = Decimal(1)) -> Decimal | None:
         return None
     usd = Decimal(value) * unit
     return to_usd(usd) if 0 <= usd <= MAX_USD else None
-
-
-def _details(usage: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, Any]:
-    for name in names:
-        found = usage.get(name)
-        if isinstance(found, dict):
-            return found
-    return {}
-
-
-def _count(details: Mapping[str, Any], name: str) -> int | None:
-    value = details.get(name)
-    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT
-    return value if is_count else None

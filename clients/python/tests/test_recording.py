@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import runtally_client as runtally
+from runtally.files import CHECKOUT
 from runtally_client._usage import tokens_of
 from tests.fake_provider import (
     ANTHROPIC_USAGE,
@@ -20,6 +21,7 @@ from tests.fake_provider import (
 )
 from tests.receiver import Receiver
 
+CASES = json.loads((CHECKOUT / "clients" / "usage_cases.json").read_text())
 RUN = {"provider": "acme", "model": "acme-large"}
 WHOLE = {"inputTokens": 1200, "outputTokens": 350, "cachedInputTokens": 1000}
 
@@ -227,7 +229,13 @@ def nested(usage: dict[str, Any]) -> SimpleNamespace:
                 "prompt_tokens_details": {"audio_tokens": 30, "cached_tokens_details": {"audio_tokens": 10}},
                 "completion_tokens_details": {"audio_tokens": 40},
             },
-            {"inputTokens": 100, "outputTokens": 50, "audioInputTokens": 20, "audioOutputTokens": 40},
+            {
+                "inputTokens": 100,
+                "outputTokens": 50,
+                "audioInputTokens": 20,
+                "audioOutputTokens": 40,
+                "units": {"cachedAudioInput": 10},
+            },
             id="audio",
         ),
         pytest.param(
@@ -242,3 +250,12 @@ def test_tokens_are_counted_as_the_vendor_means_them(
     shape: Any,  # noqa: ANN401  # A dict, or an object like it.
 ) -> None:
     assert tokens_of(shape(usage)) == tokens
+
+
+@pytest.mark.parametrize("shape", [dict, nested])
+@pytest.mark.parametrize("case", CASES, ids=[case["of"] for case in CASES])
+def test_a_usage_object_is_read_as_its_vendor_means_it(
+    case: dict[str, Any],
+    shape: Any,  # noqa: ANN401  # A dict, or an object like it.
+) -> None:
+    assert tokens_of(shape(case["usage"])) == case["run"]

@@ -39,7 +39,9 @@ export class Call {
   see(answer: any): void {
     const whole = answer?.response ?? answer?.message ?? answer;
     this.answeredBy(whole?.model);
-    if (whole?.usage) this.update(tokensOf(whole.usage));
+    // OpenAI writes its tier and its tools beside the usage.
+    const { usage, service_tier, tool_usage } = whole ?? {};
+    if (usage) this.update(tokensOf(service_tier || tool_usage ? { service_tier, tool_usage, ...usage } : usage));
     this.update({ finishReason: finishReasonOf(whole) });
     if (answer?.type === "error" || whole?.status === "failed") this.end({ name: whole.error?.code ?? "failed" });
   }

@@ -44,6 +44,7 @@ export function merge(outer: Run, inner: Run): Run {
   const tags = [...(outer.tags ?? []), ...(inner.tags ?? [])].map((tag) => String(tag).slice(0, MAX_TAG));
   if (tags.length) run.tags = [...new Set(tags)].slice(0, MAX_TAGS);
   if (outer.metadata && inner.metadata) run.metadata = { ...outer.metadata, ...inner.metadata };
+  if (outer.units && inner.units) run.units = { ...outer.units, ...inner.units };
   return run;
 }
 

@@ -1,72 +1,106 @@
 import type { Run } from "./run.js";
-
-// Where each vendor has a count in the usage of its answer. The first that is there counts.
-const INPUT = ["prompt_tokens", "input_tokens", "inputTokens", "promptTokens", "tokens"];
-const OUTPUT = ["completion_tokens", "output_tokens", "outputTokens", "completionTokens"];
-const CACHED_BESIDE = ["cache_read_input_tokens"]; // Anthropic counts cached tokens in addition to the input, the others as part of it.
-const CACHED = [
-  "prompt_tokens_details.cached_tokens",
-  "input_tokens_details.cached_tokens",
-  "inputTokenDetails.cacheReadTokens",
-  "cachedInputTokens",
-];
-const WRITTEN_BESIDE = ["cache_creation_input_tokens"];
-const WRITTEN = ["prompt_tokens_details.cache_write_tokens", "inputTokenDetails.cacheWriteTokens"];
-const REASONING = [
-  "completion_tokens_details.reasoning_tokens",
-  "output_tokens_details.reasoning_tokens",
-  "outputTokenDetails.reasoningTokens",
-  "reasoningTokens",
-];
-const AUDIO_INPUT = ["prompt_tokens_details.audio_tokens", "input_tokens_details.audio_tokens"];
-const AUDIO_OUTPUT = ["completion_tokens_details.audio_tokens", "output_tokens_details.audio_tokens"];
+import { ROWS } from "./table.js";
 
 type Read = (path: string) => unknown;
+type Counts = Record<string, number>;
 
-/** The tokens of a run, from the usage of an answer of OpenAI, Anthropic, OpenRouter or the AI SDK. */
+const FIELDS = ["cachedInput", "cacheWrite", "reasoning", "audioInput", "audioOutput"];
+const OF_CACHE = ["cachedInput", "cacheWrite"];
+const ITEMS = ["token_count", "tokens", "tokenCount", "count", "input_tokens", "inputTokens"];
+// What is charged by the usual price is no tier.
+const TIERS: Record<string, string> = {
+  batch: "batch", flex: "flex", priority: "priority", fast: "fast", ultrafast: "ultrafast",
+  on_demand_flex: "flex", on_demand_priority: "priority",
+};
+
+/** The fields of a run that the usage object of any vendor's answer has. */
 export function tokensOf(usage: unknown): Run {
-  return readTokens((path) => path.split(".").reduce((value: any, name) => value?.[name], usage));
+  return readTokens((path) => path.split(".").reduce((value: any, name) => (name[0] === "[" ? sumOf(value, name) : value?.[name]), usage));
 }
 
 /** The same from anything that has a value for each path, such as the attributes of a span. */
 export function readTokens(read: Read): Run {
-  const count = (paths: string[]) => paths.map(read).find(isCount);
-  const cachedBeside = count(CACHED_BESIDE);
-  const writtenBeside = count(WRITTEN_BESIDE);
-  const cached = cachedBeside ?? count(CACHED);
-  const written = writtenBeside ?? count(WRITTEN);
-  let input = count(INPUT);
-  const output = count(OUTPUT);
-  if (!input && !output) return {}; // Some servers write 0 for what they do not know.
+  const get = (path: string) => read(path) ?? read(path.replace(/_([a-z0-9])/g, (_, letter) => letter.toUpperCase()));
+  const number = (path: string) => [get(path)].find(isAmount);
+  const { counts, beside } = countsOf(get, number);
+  const total = number("total_tokens") ?? number("total_token_count");
+  let { input, output, ...parts } = counts as Counts & { input?: number; output?: number };
+  const isChat = get("prompt_tokens") != null && get("completion_tokens") != null;
+  // xAI's chat completions count reasoning beside the completion.
+  if (output !== undefined && total && isChat && total === (input ?? 0) + output + (parts.reasoning ?? 0)) output = total - (input ?? 0);
+  // Versions of Gemini's SDK that do not know of thoughts yet count them in the total alone.
+  if (output !== undefined && total && get("prompt_token_count")) output = Math.max(output, total - (input ?? 0));
+  if (!input && !output && !Object.keys(parts).length) return {}; // Some servers write 0 for what they do not know.
   if (input !== undefined) {
-    const parts = (cached ?? 0) + (written ?? 0);
-    const isBeside = read("input_tokens") !== undefined && (cachedBeside ?? writtenBeside) !== undefined;
-    if (isBeside || parts > input) input += parts;
+    input += beside;
+    const cached = (parts.cachedInput ?? 0) + (parts.cacheWrite ?? 0);
+    if (cached > input) input += cached; // No part is larger than its whole: it was counted apart.
   }
-  return {
+  // Cached audio is counted as both, and charged as cached.
+  if (parts.audioInput) parts.audioInput = Math.max(parts.audioInput - (parts.cachedAudioInput ?? 0), 0);
+  const units = Object.entries(parts).filter(([unit, count]) => count && !FIELDS.includes(unit));
+  const region = get("inference_geo");
+  const run: Run = {
     inputTokens: input,
     outputTokens: output,
-    cachedInputTokens: cached,
-    cacheWriteTokens: written,
-    reasoningTokens: count(REASONING),
-    audioInputTokens: count(AUDIO_INPUT) || undefined,
-    audioOutputTokens: count(AUDIO_OUTPUT) || undefined,
-    costUSD: costOf(read),
+    cachedInputTokens: parts.cachedInput,
+    cacheWriteTokens: parts.cacheWrite,
+    reasoningTokens: parts.reasoning,
+    audioInputTokens: parts.audioInput || undefined,
+    audioOutputTokens: parts.audioOutput || undefined,
+    units: units.length ? Object.fromEntries(units) : undefined,
+    serviceTier: tierOf(get),
+    region: typeof region === "string" && !["", "global", "not_available"].includes(region) ? region : undefined,
+    costUSD: costOf(get, number),
   };
+  return Object.fromEntries(Object.entries(run).filter(([, value]) => value !== undefined));
+}
+
+/** Each unit's count, and what has to be added to the input because it leaves it out. */
+function countsOf(get: Read, number: (path: string) => number | undefined): { counts: Counts; beside: number } {
+  const counts: Counts = {};
+  let beside = 0;
+  // Who counts cached tokens as a part of the input counts written ones so too.
+  let includesAll = get("prompt_tokens") != null;
+  for (const [unit, path, place] of ROWS) {
+    if (place !== "more" && counts[unit]) continue;
+    const count = number(path);
+    if (count === undefined) continue;
+    counts[unit] = place === "more" ? (counts[unit] ?? 0) + count : count;
+    if (place === "inside" && OF_CACHE.includes(unit)) includesAll = true;
+    if (place === "beside" && !includesAll) beside += count;
+  }
+  const written = (counts.cacheWrite5m ?? 0) + (counts.cacheWrite1h ?? 0);
+  delete counts.cacheWrite5m;
+  if (written && !counts.cacheWrite) counts.cacheWrite = written; // LangChain writes 0 for the whole where it has the parts.
+  return { counts, beside };
+}
+
+function tierOf(get: Read): string | undefined {
+  if (get("speed") === "fast") return "fast";
+  return TIERS[String(get("service_tier") ?? get("traffic_type") ?? "").toLowerCase()];
 }
 
 /** What the vendor says that the call cost, in US dollars: OpenRouter and servers like it, Perplexity, xAI. */
-function costOf(read: Read): number | undefined {
-  const amount = (path: string) => [read(path)].find((value): value is number => typeof value === "number" && value >= 0);
-  const ticks = amount("cost_in_usd_ticks");
+function costOf(get: Read, number: (path: string) => number | undefined): number | undefined {
+  const ticks = number("cost_in_usd_ticks");
   if (ticks !== undefined) return ticks / 1e10;
-  const charged = amount("cost.total_cost") ?? amount("cost");
-  const upstream = amount("cost_details.upstream_inference_cost");
+  const charged = number("cost.total_cost") ?? number("cost");
+  const upstream = number("cost_details.upstream_inference_cost");
   // With a key of one's own OpenRouter charges a fee alone, and the provider the rest.
-  if (upstream && (read("is_byok") === true || charged === 0)) return Number(((charged ?? 0) + upstream).toFixed(12));
+  if (upstream && (get("is_byok") === true || charged === 0)) return Number(((charged ?? 0) + upstream).toFixed(12));
   return charged;
 }
 
-function isCount(value: unknown): value is number {
-  return Number.isSafeInteger(value) && (value as number) >= 0;
+/** The sum of the counts of those items of a list that meet a condition such as `[modality=AUDIO]`. */
+function sumOf(list: unknown, condition: string): number | undefined {
+  if (!Array.isArray(list)) return undefined;
+  const [name, wanted] = condition.slice(1, -1).split("=") as [string, string];
+  const items = list.filter((item) => String(item?.[name]).toLowerCase() === wanted.toLowerCase());
+  const counts = items.map((item) => ITEMS.map((each) => item[each]).find(isAmount)).filter(isAmount);
+  return counts.length ? counts.reduce((sum, count) => sum + count, 0) : undefined;
+}
+
+function isAmount(value: unknown): value is number {
+  return typeof value === "number" && value >= 0 && value < Infinity;
 }

@@ -46,6 +46,7 @@ def variables(provider: Provider, dev_server: Server, project_id: str) -> dict[s
     return {
         **os.environ,
         "CANARY": CANARY,
+        "USAGE_CASES": str(CLIENT.parent / "usage_cases.json"),
         "PROVIDER_URL": provider.url,
         "RUNTALLY_API_KEY": dev_server.ingest_key,
         "RUNTALLY_PROJECT": project_id,

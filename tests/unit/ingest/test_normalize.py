@@ -319,7 +319,7 @@ def test_every_wrong_field_is_reported_at_once() -> None:
         costUSD=raw("-1"),
         latency=raw("-1"),
         timestamp="yesterday",
-    ) == ["prompt", "metadata.traceId", "costUSD", "latency", "timestamp"]
+    ) == ["prompt", "costUSD", "latency", "metadata.traceId", "timestamp"]
 
 
 @pytest.mark.parametrize(

@@ -139,6 +139,7 @@ class Call:
         self._before: Call | None = None
         # Of a stream the last and the first: Anthropic reports the input at its start, and the output at its end.
         self._usages: list[object] = []
+        self._beside: dict[str, Any] = {}
         self._failure: str | None = None
 
     def update(self, **fields: Any) -> None:
@@ -169,7 +170,7 @@ class Call:
             return
         self.is_over = True
         if self._usages:
-            self.usage(*self._usages)
+            self.usage(*self._usages, self._beside)
         is_error = error is not None and not isinstance(error, GeneratorExit)
         code = type(error).__name__ if is_error else error_code or self._failure
         if code:
@@ -206,6 +207,9 @@ class Call:
         usage, model = first(whole, "usage", "usage_metadata"), first(whole, "model", "model_version")
         if usage:
             self._usages = [usage, *self._usages[-1:]]
+        # OpenAI writes these beside the usage.
+        for name in ("service_tier", "tool_usage"):
+            self._beside[name] = first(whole, name) or self._beside.get(name)
         if isinstance(model, str):
             self._answered_by(model)
         embedded = [each.statistics.token_count for each in first(whole, "embeddings") or ()]
