@@ -72,6 +72,9 @@ class TrackedKey(SQLModel, table=True):
     state: str = column("tracked, filling, dropping or untracked.")
     changed_at: datetime = column("When it came to this state (UTC).", Timestamp)
     filled_until: date | None = column("Filling goes on with this day; empty: not begun.", Date, default=None)
+    complete_since: date | None = column(
+        "Its sums have all runs of this day and later ones; empty: of all days.", Date, default=None
+    )
 
 
 def _key() -> tuple[Column[Any], ...]:

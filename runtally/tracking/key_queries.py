@@ -14,6 +14,7 @@ SELECT_KEYS = f"""
          keys.names,
          coalesce(own.state, 'tracked') AS state,
          own.filled_until,
+         own.complete_since,
          (SELECT min(bucket)::date FROM rollup_totals WHERE project_id = $1 AND grain = 1440 AND runs > 0) AS first_day
     FROM ({keys_of("SELECT $1::text AS project_id", "('tracked', 'filling', 'dropping')")}) AS keys
          LEFT JOIN tracked_keys AS own
@@ -25,7 +26,8 @@ TRACK = """
 INSERT INTO tracked_keys (project_id, key, names, state, changed_at)
      VALUES ($1, $2, $3, 'filling', $4)
 ON CONFLICT (project_id, key) DO UPDATE
-        SET id = excluded.id, names = excluded.names, state = 'filling', changed_at = $4, filled_until = NULL
+        SET id = excluded.id, names = excluded.names, state = 'filling', changed_at = $4, filled_until = NULL,
+            complete_since = NULL
 """
 UNTRACK = """
 INSERT INTO tracked_keys (project_id, key, id, names, state, changed_at)
@@ -68,6 +70,7 @@ class KeyRow(NamedTuple):
     names: list[str]
     state: str
     filled_until: date | None
+    complete_since: date | None
     first_day: date | None
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -26,12 +26,14 @@ class Tracked:
     state: KeyState
     filled: float
     """Share of the days of the project whose runs are counted; below 1 nothing is read from its sums."""
+    complete_since: date | None = None
+    """The first day of its sums, where runs of earlier ones were deleted before it became tracked."""
 
 
 async def list_keys(session: AsyncSession, project_id: str, now: datetime) -> Sequence[Tracked]:
     """The keys that a project tracks, by name; those whose sums are being deleted as well."""
     rows = await key_queries.select_keys(session, project_id)
-    return [Tracked(row.key, KeyState(row.state), _filled(row, now)) for row in rows]
+    return [Tracked(row.key, KeyState(row.state), _filled(row, now), row.complete_since) for row in rows]
 
 
 async def list_seen(session: AsyncSession, project_id: str) -> Sequence[SeenKey]:

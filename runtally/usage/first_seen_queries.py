@@ -14,7 +14,7 @@ NEW_AFTER_DAYS = 28
 """A value is new when it was not seen in this number of days before."""
 SELECT_FIRST_SEEN = f"""
 WITH key AS (
-  SELECT id FROM ({keys_of("SELECT $1::text AS project_id", "('tracked')")}) AS keys WHERE key = $2
+  SELECT id, complete_since FROM ({keys_of("SELECT $1::text AS project_id", "('tracked')")}) AS keys WHERE key = $2
 ),
 earliest AS (
   SELECT date_trunc('day', $3::timestamptz, 'UTC') - {NEW_AFTER_DAYS} * interval '1 day' AS since
@@ -41,7 +41,10 @@ waiting_values AS MATERIALIZED (
      AND timestamptz 'epoch' + hours[number] * interval '1 hour' >= (SELECT since FROM earliest)
 GROUP BY value, 2
 ),
+-- Days that say nothing of what is new: those with too many values, and those whose runs the sums lack.
 full_days AS MATERIALIZED (
+  SELECT complete_since AS day FROM key WHERE complete_since > (SELECT (since AT TIME ZONE 'UTC')::date FROM earliest)
+   UNION ALL
   SELECT day FROM blocks WHERE cardinality(dimension_values) > {MAX_VALUES_A_DAY}
    UNION ALL
   SELECT day FROM waiting_values GROUP BY day HAVING count(*) > {MAX_VALUES_A_DAY}

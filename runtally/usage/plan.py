@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Self, TypeAlias
 
 from runtally.models.dimension import DIMENSION_MEASURES, HOURS_KEPT_DAYS, Detail
@@ -11,7 +11,7 @@ from runtally.usage.dimensions import MODEL, PROVIDER, STATUS, Dimension
 from runtally.usage.filter import ALL_RUNS, Outcome, RunFilter
 from runtally.usage.question import LatencyDetail
 from runtally.usage.sources import Source, key_of, latency_source, sums_source
-from runtally.usage.timeline import DAY, Cover, Timeline
+from runtally.usage.timeline import Cover, Timeline
 from runtally.usage.window import TimeSpan
 
 ALL_MEASURES = tuple(measure.name for measure in DIMENSION_MEASURES)
@@ -84,11 +84,10 @@ class Plan:
     key_id: int | None = None
     """The number of the question's key in the stored sums of its project, where these are read."""
 
-    def without_days(self, days: Sequence[datetime]) -> Self:
+    def without(self, spans: Sequence[TimeSpan]) -> Self:
         """Return the plan with these days read from the runs."""
-        if not days:
+        if not spans:
             return self
-        spans = [TimeSpan(day, day + DAY) for day in days]
         return replace(self, cover=self.cover.without(spans), latency_cover=self.latency_cover.without(spans))
 
 

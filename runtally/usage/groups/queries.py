@@ -46,20 +46,21 @@ WITH scope AS (
   {_SCOPE}
 ),
 tracked AS (
-  SELECT project_id, id
+  SELECT project_id, id, complete_since
     FROM ({keys_of("SELECT project_id FROM scope", "('tracked')")}) AS keys
    WHERE key = $2
 )
 SELECT (SELECT count(*) FROM tracked) = (SELECT count(*) FROM scope) AS is_tracked,
        EXISTS (SELECT FROM dimension_deltas WHERE $1 IS NULL OR project_id = $1) AS is_waiting,
-       (SELECT md5(string_agg(id::text, ' ' ORDER BY project_id)) FROM tracked) AS version,
-       (SELECT min(id) FROM tracked) AS key_id
+       (SELECT md5(string_agg(concat_ws(' ', id, complete_since), ' ' ORDER BY project_id)) FROM tracked) AS version,
+       (SELECT min(id) FROM tracked) AS key_id,
+       (SELECT max(complete_since) FROM tracked)::timestamp AT TIME ZONE 'UTC' AS complete_since
 """
 
 
 @dataclass(frozen=True, slots=True)
 class TrackedState:
-    """Whether the sums of a key are complete in all projects in question, and whether any runs are not merged yet."""
+    """Whether there are sums of a key in all projects in question, since when, and whether any runs are not merged yet."""
 
     is_tracked: bool = False
     is_waiting: bool = False
@@ -67,6 +68,8 @@ class TrackedState:
     """Differs when the key is tracked anew."""
     key_id: int | None = None
     """The number of the key in sums of the project."""
+    complete_since: datetime | None = None
+    """The sums lack runs of days before, as these were dropped when the key became tracked; None where they have all."""
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from runtally.clock import start_of_day
 from runtally.db.combined import CombinedReads
 from runtally.db.database import Connection
 from runtally.errors import ArchiveError, ArchiveNotRead, ArchiveTooLarge, DimensionNotTracked, MissingExtra
@@ -39,6 +40,7 @@ from runtally.usage.memo import Version
 from runtally.usage.overview.project_queries import select_dropped_before
 from runtally.usage.plan import Group, GroupQuestion, Plan, keeps_all_but_failed, plan_of, with_status, without_key
 from runtally.usage.sources import Source
+from runtally.usage.timeline import DAY
 from runtally.usage.window import TimeSpan
 
 MAX_RUNS_READ = 100_000
@@ -248,6 +250,8 @@ class GroupRowReader:
         if key is None or plan.sums is not Source.VALUES:
             return plan, None
         plan = replace(plan, key_id=state.key_id)
+        if state.complete_since is not None and question.timeline.span.since < state.complete_since:
+            plan = plan.without([TimeSpan(start_of_day(question.timeline.span.since), state.complete_since)])
         if state.is_waiting:
             waiting = await self._waiting_on(question, key, plan)
         if plan.cover.stored and question.filter.value_of(key) is not None:
@@ -256,7 +260,7 @@ class GroupRowReader:
                 self._hidden[place] = await group_queries.select_hidden_days(
                     self.connection, question, plan, key, waiting
                 )
-            plan = plan.without_days(self._hidden[place])
+            plan = plan.without([TimeSpan(day, day + DAY) for day in self._hidden[place]])
         return plan, waiting
 
     async def _waiting_on(self, question: GroupQuestion, key: Dimension, plan: Plan) -> WaitingRuns | None:
@@ -286,9 +290,13 @@ class GroupRowReader:
         ]
         for span in old:
             if await self._are_missing(question, span):
+                since = (await self.tracked(question)).complete_since
                 raise DimensionNotTracked(
                     f"Single runs before {dropped_before:%Y-%m-%dT%H:%MZ} were deleted; only totals remain. Choose a later "
                     "start or group by fewer dimensions."
+                    if since is None or question.key is None or plan.sums is not Source.VALUES
+                    else f"The sums of {question.key.name} begin on {since:%Y-%m-%d} (UTC): earlier runs were deleted before "
+                    f"it became tracked. Choose a start from {since:%Y-%m-%d} on."
                 )
         if await self._count_runs(question, plan, spans) > MAX_RUNS_READ:
             raise DimensionNotTracked(_advice(question, plan))

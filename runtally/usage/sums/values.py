@@ -17,7 +17,7 @@ INPUT_COLUMNS = ("user_id", "session_id", "tags", "metadata")
 
 def keys_of(projects: str, states: str = "('tracked', 'filling')") -> str:
     """SQL of the keys that these projects count, in these states; `projects` is a query with a column project_id."""
-    return f"""SELECT scope.project_id, keys.id, keys.key, keys.names
+    return f"""SELECT scope.project_id, keys.id, keys.key, keys.names, keys.complete_since
     FROM ({projects}) AS scope
          JOIN tracked_keys AS keys
            ON keys.project_id = scope.project_id

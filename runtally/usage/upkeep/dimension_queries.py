@@ -218,7 +218,22 @@ SELECT_DAYS_TO_FILL = """
 ORDER BY bucket
    LIMIT 400
 """
-SET_FILLED = "UPDATE tracked_keys SET filled_until = $3 WHERE project_id = $1 AND key = $2"
+# Nothing is left to count of days before. Where some of them were filled while their runs were there, these are given up.
+BEGIN_WHERE_RUNS_ARE = """
+UPDATE tracked_keys
+   SET filled_until = kept.day, complete_since = kept.day
+  FROM (SELECT (dropped_before AT TIME ZONE 'UTC')::date AS day FROM projects WHERE id = $1) AS kept
+ WHERE project_id = $1 AND key = $2 AND filled_until < kept.day
+RETURNING filled_until
+"""
+# Unless runs of these days were announced as gone before the last statement looked: it left them out then.
+SET_FILLED = """
+UPDATE tracked_keys
+   SET filled_until = $4
+ WHERE project_id = $1
+   AND key = $2
+   AND NOT EXISTS (SELECT FROM projects WHERE id = $1 AND dropped_before > $3)
+"""
 SET_TRACKED = """
 UPDATE tracked_keys SET state = 'tracked', changed_at = clock_timestamp() WHERE project_id = $1 AND key = $2
 """
@@ -322,8 +337,15 @@ async def select_days_to_fill(connection: Connection, key: ChangingKey) -> Seque
     return [(day, runs) for day, runs in await connection.fetch(SELECT_DAYS_TO_FILL, key.project_id, key.filled_until)]
 
 
-async def set_filled(connection: Connection, key: ChangingKey, until: date) -> None:
-    await connection.execute(SET_FILLED, key.project_id, key.key, until)
+async def begin_where_runs_are(connection: Connection, key: ChangingKey) -> ChangingKey:
+    """Go on with the first day of which no runs were dropped, and note that the sums are complete since then."""
+    day = await connection.fetchval(BEGIN_WHERE_RUNS_ARE, key.project_id, key.key)
+    return key if day is None else key._replace(filled_until=day)
+
+
+async def set_filled(connection: Connection, key: ChangingKey, chunk: ScanChunk) -> None:
+    """Note that the days of a chunk are counted, unless runs of them were dropped meanwhile."""
+    await connection.execute(SET_FILLED, key.project_id, key.key, chunk.since, chunk.until.date())
 
 
 async def set_tracked(connection: Connection, key: ChangingKey) -> None:

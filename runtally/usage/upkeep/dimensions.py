@@ -46,12 +46,13 @@ async def change_key(database: Database, now: datetime) -> bool:
             if not await queries.drop_sums(connection, key, DROPPED_AT_ONCE):
                 await queries.set_untracked(connection, key)
             return True
+        key = await queries.begin_where_runs_are(connection, key)
         chunk = _next_chunk(key, await queries.select_days_to_fill(connection, key))
         if chunk is None:
             await queries.set_tracked(connection, key)
         else:
             await queries.add_differences(connection, chunk, now, [key.id])
-            await queries.set_filled(connection, key, chunk.until.date())
+            await queries.set_filled(connection, key, chunk)
         return True
 
 

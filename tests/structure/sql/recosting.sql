@@ -134,7 +134,7 @@ dimension_slots AS MATERIALIZED (
          array_agg(id ORDER BY id) FILTER (WHERE names <> '{}') AS metadata_keys,
          array_agg(names[1] ORDER BY id) FILTER (WHERE names <> '{}') AS names,
          array_agg(names[2] ORDER BY id) FILTER (WHERE names <> '{}') AS other_names
-    FROM (SELECT scope.project_id, keys.id, keys.key, keys.names
+    FROM (SELECT scope.project_id, keys.id, keys.key, keys.names, keys.complete_since
     FROM (SELECT DISTINCT project_id FROM weighed) AS scope
          JOIN tracked_keys AS keys
            ON keys.project_id = scope.project_id

@@ -32,6 +32,8 @@ class TrackedKeyRow(Struct, frozen=True):
     percent: int | None
     """Share of the past that is counted, while it is being counted."""
     may_untrack: bool
+    since: str
+    """First day of its totals, where they lack earlier ones."""
 
 
 class Suggestion(Struct, frozen=True):
@@ -116,4 +118,10 @@ def _row(tracked: keys.Tracked) -> TrackedKeyRow:
         KeyState.DROPPING: "Deleting its totals",
     }.get(tracked.state, "")
     is_filling = tracked.state is KeyState.FILLING
-    return TrackedKeyRow(tracked.key, state, percent if is_filling else None, tracked.state is not KeyState.DROPPING)
+    return TrackedKeyRow(
+        tracked.key,
+        state,
+        percent if is_filling else None,
+        tracked.state is not KeyState.DROPPING,
+        tracked.complete_since.isoformat() if tracked.complete_since else "",
+    )
