@@ -110,10 +110,10 @@ async def begin_as(user: User) -> None:
     await _begin(user_id=user.id)
 
 
-def begin_by_link(token: str) -> None:
-    """Start a session that may read the project of a shared link. Raises `NotConfigured`."""
+async def begin_by_link(token: str) -> None:
+    """Start a session that may read the project of a shared link; one that it replaces ends. Raises `NotConfigured`."""
     demand_secret()
-    session.clear()
+    await sign_out()
     session.permanent = True
     session[_LINK] = token
 

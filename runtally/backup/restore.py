@@ -9,6 +9,8 @@ from runtally.errors import DatabaseNotEmpty, InvalidBackup
 
 # What migrations put there themselves.
 FILLED_BY_MIGRATIONS = frozenset({"tracked_keys"})
+NOT_REVIVED = frozenset({"sessions", "invitations"})
+"""Tables of what lets people in for a while, and may have been ended since the backup."""
 
 
 def needed_histories(backup: BackupFile) -> list[History]:
@@ -43,7 +45,7 @@ async def refuse_unless_empty(connection: Connection) -> None:
 
 
 async def restore(database: Database, backup: BackupFile) -> None:
-    """Fill tables that were just made, in one transaction.
+    """Fill tables that were just made, in one transaction; sessions and invitations are left out.
 
     Raises `DatabaseNotEmpty` when somebody was quicker, `InvalidBackup` when a table does not take what the backup has, and
     `StoreUnavailable`.
@@ -56,6 +58,8 @@ async def restore(database: Database, backup: BackupFile) -> None:
             if table.name in FILLED_BY_MIGRATIONS:
                 await clear_table(connection, table.name)
             await _fill(connection, backup, table)
+            if table.name in NOT_REVIVED:
+                await clear_table(connection, table.name)
     async with database.patient() as patient, patient.connection() as connection:
         await analyze(connection)
 

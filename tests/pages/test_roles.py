@@ -210,6 +210,30 @@ async def test_a_key_opens_the_pages_of_its_scope_and_changes_nothing(
             assert status == 403, name
 
 
+# What shows single runs, people or prices; all other pages that a key with metrics:read opens a link opens too.
+NOT_BY_LINK = {"GET /charts/what-if.json", "GET /projects/<project_id:project_id>/costs"}
+
+
+async def test_a_link_opens_the_pages_of_metrics_and_no_others(
+    invite: Invite, stranger: Browser, post: Post, closed_app: Quart, project_id: str
+) -> None:
+    await post()
+    member, _ = await invite(Role.MEMBER, project_id)
+    await member.post(f"/projects/{project_id}/settings/links", form={"name": "finance"})
+    shown = await (await member.get(f"/projects/{project_id}/settings/links")).get_data(as_text=True)
+    await stranger.get(re.findall(r"http://localhost(/shared/[\w-]+)", shown)[0])
+
+    for name in ROUTES:
+        status = await ask(stranger, closed_app, name, project_id)
+        if name in EVERY_KEY:
+            assert status == 200, name
+        elif NEEDED.get(name) is Scope.METRICS_READ and name not in NOT_BY_LINK:
+            assert status in {200, 204, 400, 404}, name
+        else:
+            assert status in {403, 404}, name
+        assert await ask(stranger, closed_app, name, f"{project_id}-other") in {200, 204, 400, 403, 404}, name
+
+
 @pytest.mark.parametrize("scope", [*Scope, None], ids=str)
 async def test_the_api_asks_each_route_for_its_own_credentials(
     closed_app: Quart, database: Database, project_id: str, scope: Scope | None

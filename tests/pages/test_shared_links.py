@@ -177,3 +177,86 @@ async def test_a_link_has_a_name(member: Browser, project_id: str) -> None:
 
     assert refused.status_code == 422
     assert "Give the link a name" in await refused.get_data(as_text=True)
+
+
+async def test_a_link_of_a_project_that_one_may_read_changes_no_session(member: Browser, project_id: str) -> None:
+    opened = await member.get(await created(member, project_id))
+
+    assert (opened.status_code, opened.headers["Location"]) == (303, f"/projects/{project_id}")
+    assert (await member.get("/account")).status_code == 200
+
+
+async def test_who_is_signed_in_is_asked_before_a_link_takes_the_place_of_the_session(
+    member: Browser, invite: Invite, database: Database, project_id: str
+) -> None:
+    path = await created(member, project_id)
+    other, email = await invite(Role.VIEWER)
+    theirs = "SELECT count(*) FROM sessions JOIN users ON users.id = user_id WHERE email = $1"
+
+    asked = await other.get(path)
+
+    html = await asked.get_data(as_text=True)
+    assert asked.status_code == 200
+    assert "Set-Cookie" not in asked.headers
+    assert f"You are signed in as {email}, who can't read this project." in unescape(text_of(html))
+    assert (await other.get("/account")).status_code == 200
+
+    taken = await other.post(path, form={})
+
+    assert taken.headers["Location"] == f"/projects/{project_id}"
+    assert (await other.get(f"/projects/{project_id}")).status_code == 200
+    async with database.connection() as connection:
+        assert await connection.fetchval(theirs, email) == 0
+
+
+async def test_a_link_asks_before_it_takes_the_place_of_another_link(
+    member: Browser, stranger: Browser, invite: Invite, post: Post, project_id: str
+) -> None:
+    await post(to=f"{project_id}-b")
+    owner, _ = await invite(Role.MEMBER, f"{project_id}-b")
+    await stranger.get(await created(member, project_id))
+    path = await created(owner, f"{project_id}-b")
+
+    assert "Another shared project is open in this browser." in text_of(await html_of(stranger, path))
+    assert (await stranger.get(f"/projects/{project_id}")).status_code == 200
+    assert (await stranger.post(path, form={})).status_code == 303
+    assert (await stranger.get(f"/projects/{project_id}-b")).status_code == 200
+
+
+async def test_a_form_of_another_site_opens_no_link(member: Browser, stranger: Browser, project_id: str) -> None:
+    path = await created(member, project_id)
+
+    answer = await stranger.post(path, form={}, headers={"Sec-Fetch-Site": "cross-site"})
+
+    assert answer.status_code == 403
+
+
+@pytest.mark.parametrize("expires", ["8", "-1", "never", "7 "])
+async def test_a_link_with_an_expiry_that_is_not_offered_is_refused(
+    member: Browser, project_id: str, expires: str
+) -> None:
+    refused = await member.post(f"/projects/{project_id}/settings/links", form={"name": "x", "expires": expires})
+
+    assert refused.status_code == 422
+    assert "Choose when the link expires." in await refused.get_data(as_text=True)
+    assert "No links yet." in await html_of(member, f"/projects/{project_id}/settings/links")
+
+
+async def test_a_link_without_a_word_on_its_expiry_expires(member: Browser, project_id: str) -> None:
+    await created(member, project_id)
+
+    assert "never expires" not in await html_of(member, f"/projects/{project_id}/settings/links")
+
+
+@pytest.mark.parametrize("text", ["", "{id}", "run", "what", "e"])
+async def test_a_search_offers_a_link_only_what_it_opens(
+    member: Browser, stranger: Browser, project_id: str, text: str
+) -> None:
+    await stranger.get(await created(member, project_id))
+
+    html = await html_of(stranger, f"/find?q={text.format(id=project_id)}")
+    results = "".join(re.findall(r"<ul class=.find-results.>.*?</ul>", html, re.DOTALL))
+
+    urls = [unescape(url) for url in re.findall(r'href="([^"]+)"', results)]
+    assert urls or text in {"run", "what"}
+    assert [(url, status) for url in urls if (status := (await stranger.get(url)).status_code) != 200] == []

@@ -39,7 +39,8 @@ def backup(file: Path) -> None:
 def restore(file: Path) -> None:
     """Restore a backup into an empty database, after creating its tables.
 
-    The file is checked whole before anything is changed. Everything is restored, or nothing. Start the service afterwards.
+    The file is checked whole before anything is changed. Everything is restored, or nothing; but everybody is signed out, and
+    open invitations end. Start the service afterwards.
     """
     settings = load_settings()
     with BackupFile.opened(file) as backup:
@@ -49,6 +50,7 @@ def restore(file: Path) -> None:
             _migrate(url, histories)
             asyncio.run(_restore(url, backup))
         click.echo(f"Restored {_summary_of(backup.manifest)}.")
+        _say_what_works_again(backup.manifest)
 
 
 async def _check(url: str) -> None:
@@ -65,6 +67,14 @@ def _migrate(url: str, histories: list[History]) -> None:
 async def _restore(url: str, backup: BackupFile) -> None:
     async with Database(url) as database:
         await restore_backup(database, backup)
+
+
+def _say_what_works_again(manifest: Manifest) -> None:
+    rows = {table.name: table.rows for table in manifest.tables}
+    if rows.get("api_keys") or rows.get("shared_links"):
+        click.echo(
+            f"Keys and shared links are as they were at {manifest.made_at}: revoke again what was revoked since."
+        )
 
 
 def _summary_of(manifest: Manifest) -> str:

@@ -15,6 +15,7 @@ from api.current import actor, services
 from runtally.access import embeds, passwords, projects, shared_links
 from runtally.access.queries import OpenLink
 from runtally.access.scopes import Scope, may
+from runtally.audit import Actor, ActorKind
 from runtally.errors import InvalidCredentials, InvalidLink, InvalidName, PasswordsBusy, RateLimited
 from runtally.models.shared_link import SharedLink
 from webapp import formats, sessions
@@ -29,6 +30,7 @@ blueprint = Blueprint("shared_links", __name__)
 
 SECTION = "shared_links.show"
 EXPIRIES = (("7", "After 7 days"), ("30", "After 30 days"), ("90", "After 90 days"), ("", "Never"))
+SHARED_FORM = Form("shared")
 FORM = Form("link", {"expires": ("30",)})
 GONE = "This link has expired or was removed. Ask the person who sent it for a new one."
 
@@ -55,7 +57,7 @@ class SharingPage(SettingsPage, frozen=True):
     expiries: tuple[tuple[str, str], ...] = EXPIRIES
 
 
-class PasswordPage(Page, frozen=True):
+class OpeningPage(Page, frozen=True):
     """A link that asks for its password."""
 
     template: ClassVar[str] = "project/shared.html"
@@ -64,6 +66,9 @@ class PasswordPage(Page, frozen=True):
 
     token: str
     form: Form
+    has_password: bool
+    notice: str
+    """Whose session would end; empty where nobody's would."""
 
     @property
     def document_title(self) -> str:
@@ -85,9 +90,12 @@ async def create(project_id: str) -> ResponseReturnValue:
     form = await sent_form("link")
     password = form.value("password")
     hash_ = await passwords.hashed(password, sessions.source()) if password else None
-    days = dict(EXPIRIES).get(form.value("expires")) and form.value("expires")
+    days = form.value("expires", EXPIRIES[0][0])
     async with services().sessions_of(project_id) as (session, cell):
         page = await _page(session, cell, project_id)
+        if days not in dict(EXPIRIES):
+            refused = form.refused(InvalidName("Choose when the link expires."), "expires")
+            return await render(replace(page, form=refused), 422)
         try:
             link = await shared_links.create(
                 session,
@@ -131,23 +139,35 @@ async def open_link(token: str) -> ResponseReturnValue:
     reader = await sessions.holder()
     if reader is not None and may(reader, Scope.METRICS_READ, link.project_id):
         return _to_project(link)
-    if link.password_hash is not None:
-        return _unlisted(await render(PasswordPage(token, Form("shared"))))
-    sessions.begin_by_link(token)
+    if reader is not None or link.password_hash is not None:
+        return _unlisted(await render(_opening(token, link, reader)))
+    await sessions.begin_by_link(token)
     return _to_project(link)
 
 
 @blueprint.post("/shared/<token>")
 @public
 async def open_with_password(token: str) -> ResponseReturnValue:
-    """Start a read-only session after the link's password; a wrong one shows the form again."""
+    """Start a read-only session after the link's password, if it has one; a wrong one shows the form again."""
     link, form = await _find(token), await sent_form("shared")
     try:
-        await sessions.check_link_password(link, form.value("password"))
+        if link.password_hash is not None:
+            await sessions.check_link_password(link, form.value("password"))
     except (InvalidCredentials, RateLimited, PasswordsBusy) as error:
-        return _unlisted(await render_refused(PasswordPage(token, form.refused(error, "password")), error))
-    sessions.begin_by_link(token)
+        page = _opening(token, link, await sessions.holder(), form.refused(error, "password"))
+        return _unlisted(await render_refused(page, error))
+    await sessions.begin_by_link(token)
     return _to_project(link)
+
+
+def _opening(token: str, link: OpenLink, reader: Actor | None, form: Form = SHARED_FORM) -> OpeningPage:
+    notice = ""
+    if reader is not None and reader.kind is ActorKind.LINK:
+        notice = "Another shared project is open in this browser. This link takes its place."
+    elif reader is not None:
+        who = reader.label or "a key"
+        notice = f"You are signed in as {who}, who can't read this project. Opening the link signs you out here."
+    return OpeningPage(token, form, link.password_hash is not None, notice)
 
 
 async def _find(token: str) -> OpenLink:

@@ -10,7 +10,7 @@ from quart.typing import ResponseReturnValue
 from api.current import actor, services
 from runtally.access import saved_views
 from runtally.access.scopes import Permission, Scope, may
-from runtally.audit import Actor
+from runtally.audit import Actor, ActorKind
 from runtally.cells.cell import Cell
 from runtally.fields import MAX_NAME, trimmed
 from runtally.models.saved_view import SavedView
@@ -31,7 +31,6 @@ blueprint = Blueprint("find", __name__)
 SHOWN = 6
 _PAGES = (
     ("Overview", "overview.overview"),
-    ("Runs", "runs.explorer"),
     ("Experiments", "experiments.experiments"),
     ("Compare experiments", "comparison.compare"),
     ("Guides", "guides.index"),
@@ -115,14 +114,16 @@ async def _projects(snapshots: Snapshots, reader: Actor, text: str) -> list[Resu
 
 
 def _parts_of(reader: Actor, project_id: str, name: str) -> Iterator[Result]:
-    """Yield the pages of the one project that was found."""
-    yield Result("Project", f"{name}: runs", runs_url(project_id=project_id))
-    yield Result("Project", f"{name}: sessions", path_to("sessions.sessions", project_id=project_id))
+    """Yield the pages of the one project that was found, which the reader may open."""
+    if may(reader, Scope.RUNS_READ, project_id):
+        yield Result("Project", f"{name}: runs", runs_url(project_id=project_id))
+        yield Result("Project", f"{name}: sessions", path_to("sessions.sessions", project_id=project_id))
     for part in ("errors", "speed", "cache", "compare"):
         yield Result("Project", f"{name}: {part}", path_to(f"{part}.show", project_id=project_id))
     yield Result("Project", f"{name}: experiments", address_of("experiments.experiments", {"project": project_id}))
     yield Result("Project", f"{name}: budgets", path_to("project_budgets.budgets", project_id=project_id))
-    yield Result("Project", f"{name}: what if", path_to("project_costs.costs", project_id=project_id))
+    if reader.kind is not ActorKind.LINK:
+        yield Result("Project", f"{name}: what if", path_to("project_costs.costs", project_id=project_id))
     if may(reader, Permission.EDIT_PROJECT, project_id):
         for section, endpoint in SECTIONS:
             yield Result("Project", f"{name}: settings · {section}", path_to(endpoint, project_id=project_id))
@@ -131,6 +132,8 @@ def _parts_of(reader: Actor, project_id: str, name: str) -> Iterator[Result]:
 
 def _pages(reader: Actor, text: str) -> list[Result]:
     pages = _PAGES + (_ADMIN_PAGES if may(reader, Scope.ADMIN, None) else ())
+    if _open_to(reader, Scope.RUNS_READ) != []:
+        pages = (*pages[:1], ("Runs", "runs.explorer"), *pages[1:])
     found = [Result("Page", name, path_to(endpoint)) for name, endpoint in pages if _has(name, text)]
     return found if text else found[:SHOWN]
 
@@ -170,9 +173,9 @@ async def _models(snapshots: Snapshots, reader: Actor, text: str) -> list[Result
 
 async def _runs(snapshots: Snapshots, reader: Actor, text: str) -> list[Result]:
     """Return the runs with this id, and the way to runs and traces with it."""
-    if not text:
-        return []
     open_to = _open_to(reader, Scope.RUNS_READ)
+    if not text or open_to == []:
+        return []
     projects = await snapshots.of_each(lambda one: select_projects_of_run(one, text, open_to))
     found = [
         Result("Run", f"{text} in {project_id}", run_url(project_id, text))
