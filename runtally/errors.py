@@ -329,7 +329,9 @@ class ArchiveUnavailable(ArchiveError):
 
 class ForeignArchive(ArchiveError):
     code = "foreign_archive"
-    message = "ARCHIVE_URL has the archive of another installation; nothing was written there."
+    message = (
+        "ARCHIVE_URL has the archive of another installation, where nothing was written; set it to one of its own."
+    )
 
 
 class ArchiveNotFound(ArchiveError):

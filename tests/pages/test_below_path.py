@@ -138,7 +138,7 @@ async def test_signing_in_leads_back_and_its_cookie_is_sent_nowhere_else(databas
         themed = await client.post(f"{BASE}/theme", form={"theme": "dark", "here": f"{BASE}/admin/prices"})
 
     assert entered.headers["Location"] == f"{BASE}/admin/prices"
-    assert all(f"Path={BASE};" in f"{cookie};" for cookie in entered.headers.getlist("Set-Cookie"))
+    assert [f"Path={BASE};" in f"{cookie};" for cookie in entered.headers.getlist("Set-Cookie")] == [True]
     assert shown.status_code == 200
     assert themed.headers["Location"] == f"{BASE}/admin/prices"
     assert f"Path={BASE};" in f"{themed.headers['Set-Cookie']};"

@@ -222,7 +222,7 @@ async def test_tables_have_the_figures_of_charts(reader: Browser, post: Post, pr
 
     assert len([table for table in outline.all("table") if table.get("class") == "figures"]) == 3
     boxes = [box for box in outline.all("div") if box.get("class") == "chart-plot"]
-    assert all(box["role"] == "img" and box["aria-label"] for box in boxes)
+    assert [(box["role"], bool(box["aria-label"])) for box in boxes] == [("img", True)] * 3
     assert len(outline.ids()) == len(set(outline.ids()))
 
 

@@ -50,11 +50,17 @@ async def test_the_refusal_says_what_to_write(reader: Browser, post: Post, query
     assert "script" not in text.partition(message)[2]
 
 
-@pytest.mark.parametrize(
-    "query", ["model=gpt-4o", "metadata.feature=search", "metadata=feature%3Dsearch", "live=1&page=1"]
-)
+@pytest.mark.parametrize("query", ["model=gpt-4o", "metadata.feature=search", "live=1&page=1"])
 async def test_known_parameters_are_no_error(reader: Browser, post: Post, query: str) -> None:
     await post(make_run())
 
     for path in ("/", "/runs"):
-        assert (await reader.get(f"{path}?{query}")).status_code in {200, 303}
+        await html_of(reader, f"{path}?{query}")
+
+
+async def test_a_key_of_metadata_that_is_typed_leads_to_its_filter(reader: Browser) -> None:
+    await html_of(reader, "/?metadata=feature%3Dsearch")
+
+    answer = await reader.get("/runs?metadata=feature%3Dsearch")
+
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/runs?metadataKey=feature&metadataValue=search")

@@ -103,6 +103,7 @@ async def test_columns_are_chosen_and_stay_chosen(reader: Browser, post: Post, p
 
     assert "Time↓ Trace Cost" in text_of(html)
     ranges = [link["href"] or "" for link in Outline(html).all("a") if "range=30d" in (link["href"] or "")]
+    assert ranges
     assert all("column=trace&column=cost" in href for href in ranges)
 
 

@@ -87,5 +87,8 @@ async def test_once_altair_is_imported_no_page_waits_until_a_spec_is_built(monke
     monkeypatch.setattr(specs, "import_module", import_module)
     every = (*ALL, specs.intervals(), specs.line("bad", has_limit=True), specs.line("good"))
 
-    assert all(json.loads(spec.filled(1, TICKS, TICKS, {})) for spec in every)
+    for spec in every:
+        filled = json.loads(spec.filled(1, TICKS, TICKS, {}))
+        assert filled["$schema"].endswith(".json")
+        assert "layer" in filled or {"mark", "encoding"} <= filled.keys()
     assert "var(--good)" in specs.line("good").filled(1, TICKS, TICKS, {})

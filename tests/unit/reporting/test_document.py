@@ -116,7 +116,13 @@ def test_a_whole_number_may_be_written_as_json_schema_knows_it() -> None:
 
 
 def test_unknown_fields_are_ignored() -> None:
-    decode(json.dumps(make_document("p", region="eu", prompt="x")).encode(), NOW, RULE)
+    document = make_document("p", region="eu")
+    unknown = {"prompt": "unknown-text", "fromANewerVersion": {"messages": ["unknown-text"]}}
+
+    run = decode(json.dumps(document | unknown).encode(), NOW, RULE)
+
+    assert run == decode(json.dumps(document).encode(), NOW, RULE)
+    assert "unknown-text" not in repr(run)
 
 
 @pytest.mark.parametrize(
@@ -177,18 +183,27 @@ def test_a_field_that_breaks_its_constraint_is_named(name: str, value: object) -
         ("projectId", "p" * 128),
         ("id", "r" * 256),
         ("inputTokens", 2**53 - 1),
+        ("outputTokens", 2**53 - 1),
+        ("cachedInputTokens", 2**53 - 1),
+        ("cacheWriteTokens", 2**53 - 1),
+        ("reasoningTokens", 2**53 - 1),
         ("promptPreview", "x" * 160),
         ("costUSD", 10**12),
         ("priceEntryId", 2**63 - 1),
         ("errorCode", "e" * 256),
-        ("metadata", {"a": {"b": {"c": {"d": {}}}}}),
+        ("metadata", {"a": {"b": {"c": {"d": {"e": 1}}}}}),
         ("occurredAt", "2020-01-01T00:00:00Z"),
         ("occurredAt", (NOW + MAX_AHEAD).isoformat()),
         ("version", 2**31 - 1),
     ],
 )
-def test_a_field_at_its_limit_is_taken(name: str, value: object) -> None:
-    decode(json.dumps(make_document("p", **{name: value})).encode(), NOW, RULE)
+def test_a_field_at_its_limit_is_taken_as_it_is(name: str, value: object) -> None:
+    run = decode(json.dumps(make_document("p", **{name: value})).encode(), NOW, RULE)
+
+    taken = json.loads(encode(run, json.dumps(run.metadata)))[name]
+    if name == "occurredAt":
+        taken, value = datetime.fromisoformat(taken), datetime.fromisoformat(str(value))
+    assert taken == value
 
 
 def test_every_bad_field_is_named_at_once() -> None:
