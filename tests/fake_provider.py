@@ -29,6 +29,7 @@ TRAITS = {
     "tools": "Answer with a call of a tool.",
     "no-usage": "Leave out the usage, as some servers that imitate OpenAI or Gemini do.",
     "costs": "Say what the call cost, as OpenRouter does.",
+    "advisor": "Say what an advisor of another model used, as Anthropic does.",
 }
 
 # Each provider counts the same call in its own way: 1,200 tokens in, 1,000 of them cached; 350 out, 200 of them reasoning.
@@ -208,7 +209,9 @@ def messages(asked: Asked) -> Json:
     if tools:
         block = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"at": CANARY}}
     stop = {"stop_reason": "tool_use" if tools else "end_turn", "stop_sequence": None}
-    return _message(asked, [block]) | stop | {"usage": ANTHROPIC_USAGE}
+    advice = {**ANTHROPIC_USAGE, "type": "advisor_message", "model": "claude-opus-4-6"}
+    iterations = {"iterations": [advice]} if "advisor" in asked.traits else {}
+    return _message(asked, [block]) | stop | {"usage": ANTHROPIC_USAGE | iterations}
 
 
 def messages_stream(asked: Asked) -> Frames:

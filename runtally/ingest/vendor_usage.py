@@ -6,7 +6,7 @@ Nothing else of an answer is read here. A count that is missing or makes no sens
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,6 +31,59 @@ def table() -> tuple[Row, ...]:
 
 def tokens_of(*usages: object) -> dict[str, Any]:
     """Return the fields of a run that a usage object has. Of several objects, each count is that of the first one that has it."""
+    found = _tokens_of(usages)
+    # Anthropic counts what it took to shorten a conversation in none of the sums.
+    steps = _steps(usages, "compaction")
+    if steps:
+        parts = [_read(each, "cache_creation") for each in steps]
+        _add(
+            found,
+            _tokens_of(({**_sums(steps, _STEP), "cache_creation": _sums(parts, ("ephemeral_1h_input_tokens",))},)),
+        )
+    return found
+
+
+def parts_of(*usages: object) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the model and the fields of each part of a call that another model did, and that no sum of the usage has."""
+    for step in _steps(usages, "advisor_message", "fallback_message"):
+        model, found = _read(step, "model"), _tokens_of((step,))
+        # Of a fallback that answered, the sums are the fallback's own.
+        is_whole = found.items() <= tokens_of(*usages).items() and _read(step, "type") == "fallback_message"
+        if isinstance(model, str) and found and not is_whole:
+            yield model, found
+
+
+def fallback_of(*usages: object) -> str | None:
+    """Return the model that answered in place of the one that was asked, if the usage is that model's."""
+    steps = _steps(usages, "fallback_message")
+    models = [_read(each, "model") for each in steps if _tokens_of((each,)).items() <= tokens_of(*usages).items()]
+    return next((model for model in models if isinstance(model, str)), None)
+
+
+def _steps(usages: Sequence[object], *types: str) -> list[object]:
+    steps = _at(usages, ("iterations",))
+    several = steps[:_MOST_STEPS] if isinstance(steps, (list, tuple)) else ()
+    return [each for each in several if _read(each, "type") in types]
+
+
+_STEP = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+_MOST_STEPS = 200
+
+
+def _sums(sources: Sequence[object], names: Sequence[str]) -> dict[str, Any]:
+    return {name: sum(_number(_read(each, name)) or 0 for each in sources) for name in names}
+
+
+def _add(found: dict[str, Any], more: dict[str, Any]) -> None:
+    for name, value in more.items():
+        if isinstance(value, dict):
+            found[name] = {**found.get(name, {})}
+            _add(found[name], value)
+        elif isinstance(value, (int, float)):
+            found[name] = found.get(name, 0) + value
+
+
+def _tokens_of(usages: Sequence[object]) -> dict[str, Any]:
     counts, beside = _counts(usages)
     took, gave = counts.pop("input", None), counts.pop("output", None)
     total = _number(_at(usages, ("total_tokens",))) or _number(_at(usages, ("total_token_count",)))
@@ -45,10 +98,13 @@ def tokens_of(*usages: object) -> dict[str, Any]:
         took += beside
         parts = counts.get("cachedInput", 0) + counts.get("cacheWrite", 0)
         took += parts if parts > took else 0  # No part is larger than its whole: it was counted apart.
-    heard = counts.get("audioInput")
-    if heard is not None:
-        # Cached audio is counted as both, and charged as cached.
-        counts["audioInput"] = max(heard - counts.get("cachedAudioInput", 0), 0)
+    if gave is not None:
+        thought = counts.get("reasoning", 0)
+        gave += thought if thought > gave else 0
+    for of, cached in (("audioInput", "cachedAudioInput"), ("imageInput", "cachedImageInput")):
+        if of in counts:
+            # What was cached of these is counted as both, and charged as cached.
+            counts[of] = max(counts[of] - counts.get(cached, 0), 0)
     found: dict[str, Any] = {
         "inputTokens": took,
         "outputTokens": gave,

@@ -185,6 +185,8 @@ def drive_anthropic():
         client().messages.create(**call)
     with case("anthropic tools"):
         client("tools").messages.create(**call)
+    with case("anthropic advisor"):
+        client("advisor").messages.create(**call)
     with case("anthropic stream"):
         drain(client().messages.create(**call, stream=True))
     with case("anthropic helper"), client().messages.stream(**call) as stream:

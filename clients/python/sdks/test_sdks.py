@@ -78,6 +78,7 @@ EXPECTED: dict[str, dict[str, Any]] = {
     "openai async at once": CHAT | {"runs": 5},
     "anthropic messages": CLAUDE,
     "anthropic tools": CLAUDE,
+    "anthropic advisor": CACHED | {"provider": "anthropic", "runs": 2},
     "anthropic stream": CLAUDE,
     "anthropic helper": CLAUDE,
     "anthropic 429": CLAUDE | FAILED | {"error_code": "RateLimitError", "cached_input_tokens": None},

@@ -259,3 +259,40 @@ def test_a_usage_object_is_read_as_its_vendor_means_it(
     shape: Any,  # noqa: ANN401  # A dict, or an object like it.
 ) -> None:
     assert tokens_of(shape(case["usage"])) == case["run"]
+
+
+def entry(kind: str, tokens: int, model: str | None = None) -> dict[str, Any]:
+    return {"type": kind, "input_tokens": tokens, "output_tokens": tokens} | ({"model": model} if model else {})
+
+
+def test_what_another_model_did_for_a_call_is_a_run_beside_it(recorded: Recorded) -> None:
+    with (
+        runtally.context(session="s", tags=["a"], metadata={"feature": "search"}),
+        runtally.run("anthropic", "m") as run,
+    ):
+        run.usage({"input_tokens": 7, "output_tokens": 5, "iterations": [entry("advisor_message", 900, "advisor")]})
+
+    whole, part = recorded.runs
+    assert (whole["model"], whole["inputTokens"], whole["outputTokens"]) == ("m", 7, 5)
+    assert (part["model"], part["inputTokens"], part["outputTokens"]) == ("advisor", 900, 900)
+    assert (part["runId"], part["provider"], part["sessionId"]) == (f"{whole['runId']}-0", "anthropic", "s")
+    assert part["metadata"] == {"feature": "search", "partOf": whole["runId"]}
+    assert (part["timestamp"], part["tags"]) == (whole["timestamp"], ["a"])
+    assert {"latencyMs", "status"}.isdisjoint(part)
+
+
+def test_a_call_that_a_fallback_answered_is_the_fallbacks(recorded: Recorded) -> None:
+    with runtally.run("anthropic", "asked") as run:
+        steps = [entry("message", 9), entry("fallback_message", 7, "answered")]
+        run.usage({"input_tokens": 7, "output_tokens": 7, "iterations": steps})
+
+    assert (recorded.run["model"], recorded.run["inputTokens"]) == ("answered", 7)
+    assert recorded.run["metadata"] == {"requestedModel": "asked"}
+
+
+def test_a_fallback_that_is_in_no_sum_is_a_run_beside_the_call(recorded: Recorded) -> None:
+    with runtally.run("anthropic", "asked") as run:
+        steps = [entry("message", 7), entry("fallback_message", 9, "answered")]
+        run.usage({"input_tokens": 7, "output_tokens": 7, "iterations": steps})
+
+    assert [(each["model"], each["inputTokens"]) for each in recorded.runs] == [("asked", 7), ("answered", 9)]

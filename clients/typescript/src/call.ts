@@ -1,6 +1,6 @@
 import { shared } from "./context.js";
 import { merge, type Run } from "./run.js";
-import { tokensOf } from "./usage.js";
+import { fallbackOf, partsOf, tokensOf } from "./usage.js";
 
 export type Record = (run: Run) => void;
 
@@ -10,6 +10,7 @@ export class Call {
   readonly #began = performance.now();
   #run: Run;
   #isOver = false;
+  #parts: Run[] = [];
 
   constructor(record: Record, run: Run) {
     this.#record = record;
@@ -41,7 +42,14 @@ export class Call {
     this.answeredBy(whole?.model);
     // OpenAI writes its tier and its tools beside the usage.
     const { usage, service_tier, tool_usage } = whole ?? {};
-    if (usage) this.update(tokensOf(service_tier || tool_usage ? { service_tier, tool_usage, ...usage } : usage));
+    if (usage) {
+      this.update(tokensOf(service_tier || tool_usage ? { service_tier, tool_usage, ...usage } : usage));
+      this.#parts = partsOf(usage);
+      const [asked, answered] = [this.#run.model, fallbackOf(usage)];
+      // It is the one that answered that is paid for.
+      if (answered && answered !== asked) this.update({ model: answered, metadata: { requestedModel: asked } });
+      if (this.#parts.length) this.#run.runId ??= crypto.randomUUID();
+    }
     this.update({ finishReason: finishReasonOf(whole) });
     if (answer?.type === "error" || whole?.status === "failed") this.end({ name: whole.error?.code ?? "failed" });
   }
@@ -54,6 +62,12 @@ export class Call {
     const status = errorCode && (/timeout/i.test(errorCode) ? "timeout" : "error");
     const latencyMs = this.#elapsed();
     this.#record(merge({ provider: "unknown", model: "unknown", latencyMs, status, errorCode } as Run, this.#run));
+    const { runId, provider, timestamp, sessionId, userId, traceId, experimentId, tags, metadata } = this.#run;
+    const shared = { provider, timestamp, sessionId, userId, traceId, experimentId, tags, metadata };
+    this.#parts.forEach((part, place) => {
+      // Whoever sends the run again sends the same parts.
+      this.#record(merge(shared as Run, { ...part, runId: `${runId}-${place}`, metadata: { partOf: runId } }));
+    });
   }
 
   #elapsed(): number {

@@ -43,6 +43,8 @@ export const ROWS: [unit: string, path: string, place: string][] = [
   ["cacheWrite1h", "cache_creation.ephemeral_1h_input_tokens", "inside"],
   ["cacheWrite1h", "input_token_details.ephemeral_1h_input_tokens", "inside"],
   ["cacheWrite1h", "cache_details.[ttl=1h]", "inside"],
+  ["cacheWrite1h", "prompt_tokens_details.cache_creation_token_details.ephemeral_1h_input_tokens", "inside"],
+  ["cacheWrite12h", "prompt_tokens_details.cache_creation_token_details.ephemeral_12h_input_tokens", "inside"],
   ["cacheWrite12h", "input_tokens_details.cache_write_tokens_details.ttl_12h_tokens", "inside"],
   ["reasoning", "completion_tokens_details.reasoning_tokens", "inside"],
   ["reasoning", "output_tokens_details.reasoning_tokens", "inside"],

@@ -15,6 +15,41 @@ const TIERS: Record<string, string> = {
 
 /** The fields of a run that the usage object of any vendor's answer has. */
 export function tokensOf(usage: unknown): Run {
+  // Anthropic counts what it took to shorten a conversation in none of the sums.
+  return stepsOf(usage, "compaction").map(readUsage).reduce(sumOfRuns, readUsage(usage));
+}
+
+/** The model and the fields of each part of a call that another model did, and that no sum of the usage has. */
+export function partsOf(usage: unknown): Run[] {
+  const whole = tokensOf(usage);
+  const steps = stepsOf(usage, "advisor_message").concat(stepsOf(usage, "fallback_message").filter((step) => !isPart(whole, step)));
+  return steps.map((step) => ({ model: step.model, ...readUsage(step) })).filter((part) => part.model && (part.inputTokens || part.outputTokens));
+}
+
+/** The model that answered in place of the one that was asked, if the usage is that model's. */
+export function fallbackOf(usage: unknown): string | undefined {
+  const whole = tokensOf(usage);
+  return stepsOf(usage, "fallback_message").find((step) => isPart(whole, step))?.model;
+}
+
+function stepsOf(usage: any, type: string): any[] {
+  return Array.isArray(usage?.iterations) ? usage.iterations.filter((step: any) => step?.type === type) : [];
+}
+
+function isPart(whole: any, step: unknown): boolean {
+  return Object.entries(readUsage(step)).every(([name, value]) => JSON.stringify(whole[name]) === JSON.stringify(value));
+}
+
+function sumOfRuns(run: any, more: any): any {
+  const sum = { ...run };
+  for (const [name, value] of Object.entries<any>(more)) {
+    if (typeof value === "object") sum[name] = sumOfRuns(sum[name], value);
+    else if (typeof value === "number") sum[name] = (sum[name] ?? 0) + value;
+  }
+  return sum;
+}
+
+function readUsage(usage: unknown): Run {
   return readTokens((path) => path.split(".").reduce((value: any, name) => (name[0] === "[" ? sumOf(value, name) : value?.[name]), usage));
 }
 
@@ -36,8 +71,10 @@ export function readTokens(read: Read): Run {
     const cached = (parts.cachedInput ?? 0) + (parts.cacheWrite ?? 0);
     if (cached > input) input += cached; // No part is larger than its whole: it was counted apart.
   }
-  // Cached audio is counted as both, and charged as cached.
+  if (output !== undefined && (parts.reasoning ?? 0) > output) output += parts.reasoning ?? 0;
+  // What was cached of these is counted as both, and charged as cached.
   if (parts.audioInput) parts.audioInput = Math.max(parts.audioInput - (parts.cachedAudioInput ?? 0), 0);
+  if (parts.imageInput) parts.imageInput = Math.max(parts.imageInput - (parts.cachedImageInput ?? 0), 0);
   const units = Object.entries(parts).filter(([unit, count]) => count && !FIELDS.includes(unit));
   const region = get("inference_geo");
   const run: Run = {

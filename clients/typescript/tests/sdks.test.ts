@@ -166,6 +166,14 @@ for (const [version, Client] of Object.entries({ newest: Anthropic, oldest: Olde
 
     test("a call of a tool", () => isOneRun(() => client("tools").messages.create(CLAUDE), ANTHROPIC));
 
+    test("what another model did for a call is a run beside it", async () => {
+      const runs = await storedOf(() => client("advisor").messages.create(CLAUDE));
+      const [whole, part] = ["claude-sonnet-4-5", "claude-opus-4-6"].map((model) => runs.find((run) => run.model === model));
+      assert.equal(runs.length, 2);
+      assert.deepEqual([part.inputTokens, part.outputTokens, part.id], [1200, 350, `${whole.id}-0`]);
+      assert.equal(part.metadata.partOf, whole.id);
+    });
+
     test("a stream", async () => {
       const run = await isOneRun(async () => drain(await client().messages.create({ ...CLAUDE, stream: true })), ANTHROPIC);
       assert.ok(run.timeToFirstTokenMs <= run.latencyMs);

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from datetime import datetime, timezone
 from typing import Any, Callable, Optional, TypeVar, cast
 
-from runtally_client._usage import first, tokens_of
+from runtally_client._usage import fallback_of, first, parts_of, tokens_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Fields = dict[str, Any]
@@ -20,6 +20,9 @@ MAX_TAGS, MAX_TAG, MAX_BEGUN = 20, 64, 10_000
 # Of names longer than these the server would refuse the run.
 _NAMES = ("provider", "model", "errorCode", "userId", "sessionId", "traceId", "experimentId")
 _LIMITS = {**dict.fromkeys(_NAMES, 256), "finishReason": 64, "serviceTier": 32, "region": 64}
+_OF_PARTS = (
+    "provider", "timestamp", "sessionId", "userId", "traceId", "experimentId", "tags", "metadata", "serviceTier", "region",
+)  # fmt: skip
 _SHORTEST = min(_LIMITS.values())
 _ENDS = ("completed", "failed", "cancelled")  # Of a response's states those that end it.
 
@@ -140,6 +143,7 @@ class Call:
         # Of a stream the last and the first: Anthropic reports the input at its start, and the output at its end.
         self._usages: list[object] = []
         self._beside: dict[str, Any] = {}
+        self._parts: list[Fields] = []
         self._failure: str | None = None
 
     def update(self, **fields: Any) -> None:
@@ -154,6 +158,12 @@ class Call:
         """Count the tokens of an answer's usage, in the shape of any vendor."""
         with suppress(Exception):  # Of a shape that is not known: the caller's call has succeeded.
             self.update(**tokens_of(*usages))
+            self._parts = [{**part, "model": model} for model, part in parts_of(*usages)]
+            asked, answered = self.fields.get("model"), fallback_of(*usages)
+            if answered and answered != asked:  # It is this one that is paid for.
+                self.update(model=answered, metadata={"requestedModel": asked})
+            if self._parts:
+                self.fill(runId=new_id())
 
     def see(self, answer: object) -> None:
         """Read an answer, or a part of a streamed one: its usage, its model, and why it ended."""
@@ -178,6 +188,10 @@ class Call:
             self.fill(errorCode=code, status="timeout" if is_timeout else "error")
         self.fill(provider="unknown", model="unknown", latencyMs=self._elapsed())
         self._record(self.fields)
+        for place, part in enumerate(self._parts):
+            # Whoever sends the run again sends the same parts.
+            own = {"runId": f"{self.fields['runId']}-{place}", "metadata": {"partOf": self.fields["runId"]}}
+            self._record(merge({name: self.fields[name] for name in _OF_PARTS if name in self.fields}, {**part, **own}))
 
     def enter(self) -> Call:
         """Make this the outermost call, so that calls within it are not recorded."""
