@@ -1,4 +1,7 @@
-"""Decide which budgets alert: each share once a period, and of a budget for each value, each value once."""
+"""Decide which budgets alert: each share once a period, and of a budget for each value, each value once.
+
+A period that ended yesterday is judged all of today as well, because its last runs come in after its end.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +13,7 @@ from runtally.alerts.budget_message import part_subject
 from runtally.budgets import spending_queries
 from runtally.budgets.spending import BudgetState, Spending, least_to_alert_usd, read_state, spent_in
 from runtally.budgets.terms import BudgetTerms
+from runtally.clock import start_of_day
 from runtally.db.database import Connection
 
 VALUES_QUIET: Final = timedelta(hours=1)
@@ -64,17 +68,22 @@ class BudgetWatch:
         cost more than its project.
         """
         terms = await spending_queries.select_terms(connection)
-        spent = await spending_queries.select_spent(connection, {one.project_id for one in terms}, now, others)
-        looks = {
-            Look(one, one.period_name(now), spent_in(one, spent))
-            for one in terms
-            if (least := least_to_alert_usd(one)) is not None and spent_in(one, spent) >= least
-        }
+        before, changed = end_of_yesterday(now), await spending_queries.select_changed(connection, start_of_day(now))
+        ended = [one for one in terms if one.period_name(before) != one.period_name(now) and one.place not in changed]
+        looks = dict[Look, datetime]()
+        for at, of in ((now, terms), (before, ended)):
+            spent = await spending_queries.select_spent(connection, {one.project_id for one in of}, at, others)
+            looks |= {
+                Look(one, one.period_name(at), spent_in(one, spent)): at
+                for one in of
+                if (least := least_to_alert_usd(one)) is not None and spent_in(one, spent) >= least
+            }
         found = list[Reached]()
-        self._next = looks & self._done
-        for look in sorted(looks - self._done, key=lambda one: (one.terms.project_id, one.terms.subject(now))):
-            state = await read_state(connection, look.terms, now, others)
-            reached = list(_new(state, alerts))
+        self._next = looks.keys() & self._done
+        new = looks.keys() - self._done
+        for look in sorted(new, key=lambda one: (one.terms.project_id, one.terms.subject(looks[one]))):
+            state = await read_state(connection, look.terms, looks[look], others)
+            reached = list(_new(state, alerts, now))
             found += [one for one in reached if one.spendings]
             # A budget whose use is unknown yet, or whose alert has to wait, is evaluated again.
             if not state.problem and all(one.spendings for one in reached):
@@ -86,11 +95,16 @@ class BudgetWatch:
         self._done = self._next
 
 
-def _new(state: BudgetState, alerts: Alerts) -> Iterator[Reached]:
+def end_of_yesterday(now: datetime) -> datetime:
+    """Return the last moment of the day before, and on the first of a month of the month before."""
+    return start_of_day(now) - timedelta(microseconds=1)
+
+
+def _new(state: BudgetState, alerts: Alerts, now: datetime) -> Iterator[Reached]:
     """Yield what was reached and not alerted on; without spendings where it has to wait."""
     if state.terms.is_each:
         for percent, spendings in state.reached().items():
-            yield from _new_values(state, percent, spendings, alerts)
+            yield from _new_values(state, percent, spendings, alerts, now)
         return
     alerted = max(alerts.get((state.terms.project_id, state.terms.subject(state.now)), {}), default=0)
     for percent, spendings in state.reached().items():
@@ -98,7 +112,9 @@ def _new(state: BudgetState, alerts: Alerts) -> Iterator[Reached]:
             yield Reached(state, percent, spendings, 1)
 
 
-def _new_values(state: BudgetState, percent: int, spendings: Sequence[Spending], alerts: Alerts) -> Iterator[Reached]:
+def _new_values(
+    state: BudgetState, percent: int, spendings: Sequence[Spending], alerts: Alerts, now: datetime
+) -> Iterator[Reached]:
     named, part, last = set[str](), 1, None
     number = 1
     while of_part := alerts.get((state.terms.project_id, part_subject(state.terms, state.now, number))):
@@ -110,5 +126,5 @@ def _new_values(state: BudgetState, percent: int, spendings: Sequence[Spending],
         number += 1
     new = tuple(one for one in spendings if one.value not in named)
     if new:
-        must_wait = last is not None and state.now - last < VALUES_QUIET
+        must_wait = last is not None and timedelta(0) <= now - last < VALUES_QUIET
         yield Reached(state, percent, () if must_wait else new, part)

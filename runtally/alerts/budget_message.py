@@ -17,16 +17,21 @@ MOST_LISTED = 10
 _PART = " part "
 USED_UP = 100
 """Percent of a budget."""
+_OVER = "That time is over: its last runs came in at its end or later."
 
 
-def budget_message(project: ProjectLink, use: Use, percent: int) -> Message:
-    forecast = use.forecast_usd
+def budget_message(project: ProjectLink, use: Use, percent: int, now: datetime) -> Message:
+    """Write that all runs of a month have reached a share of its budget; the month may be over."""
+    is_over = now >= use.month.end
+    forecast = None if is_over else use.forecast_usd
     used = percent_of(use.spent_usd, use.amount_usd)
     minimum = " or more, for some runs have no price" if use.unpriced else ""
     sentences = [
         f"{project.name} has used {used} of its budget of {money(use.amount_usd)} for {use.month.start:%B %Y}.",
         f"That is {money(use.spent_usd)}{minimum}.",
     ]
+    if is_over:
+        sentences.append(_OVER)
     if forecast is not None:
         sentences.append(f"At the pace of the last 7 days the month ends at {money(forecast)}.")
     facts = {
@@ -40,16 +45,19 @@ def budget_message(project: ProjectLink, use: Use, percent: int) -> Message:
     return compose(
         AlertKind.BUDGET,
         project,
-        use.now,
+        now,
         subject=month_subject(use),
         level=percent,
-        title=f"{project.name} has reached {percent}% of its budget",
+        title=f"{project.name} has reached {percent}% of its budget"
+        + (f" for {use.month.start:%B %Y}" if is_over else ""),
         sentences=sentences,
         facts=facts,
     )
 
 
-def spending_message(project: ProjectLink, state: BudgetState, percent: int, reached: Sequence[Spending]) -> Message:
+def spending_message(
+    project: ProjectLink, state: BudgetState, percent: int, reached: Sequence[Spending], now: datetime
+) -> Message:
     """Write that all runs, or those of one value, have reached a share of their budget."""
     terms, [one] = state.terms, reached
     of, used = _of(terms), percent_of(one.spent_usd, terms.amount_usd)
@@ -58,21 +66,22 @@ def spending_message(project: ProjectLink, state: BudgetState, percent: int, rea
     return compose(
         AlertKind.BUDGET,
         project,
-        state.now,
+        now,
         subject=terms.subject(state.now),
         level=percent,
         title=f"{project.name}{of} has reached {percent}% of its budget for {when}",
         sentences=[
             f"{project.name}{of} has used {used} of its budget of {money(terms.amount_usd)} for {when}.",
             f"That is {money(one.spent_usd)}{minimum}.",
+            *_over(terms, state, now),
         ],
         facts=_facts(terms, state.now, percent)
         | {"value": terms.value or None, "spentUSD": as_json(one.spent_usd), "unpricedRuns": one.unpriced},
     )
 
 
-def values_message(
-    project: ProjectLink, state: BudgetState, percent: int, reached: Sequence[Spending], part: int
+def values_message(  # noqa: PLR0913, PLR0917  # What is reached, and when.
+    project: ProjectLink, state: BudgetState, percent: int, reached: Sequence[Spending], part: int, now: datetime
 ) -> Message:
     """Write which values have reached a share of the budget that each of them has; `part` counts such alerts."""
     terms, when = state.terms, _when(state.terms, state.now)
@@ -85,13 +94,14 @@ def values_message(
     return compose(
         AlertKind.BUDGET,
         project,
-        state.now,
+        now,
         subject=part_subject(terms, state.now, part),
         level=percent,
         title=f"{project.name}: {who} {have} {done} {share} budget for {when}",
         sentences=[
             f"Each value of {terms.label} has a budget of {money(terms.amount_usd)} a {terms.period}.",
             f"At {percent}% or more: {listed}{f', and {more:,} more' if more > 0 else ''}.",
+            *_over(terms, state, now),
         ],
         facts=_facts(terms, state.now, percent)
         | {
@@ -127,6 +137,10 @@ def _facts(terms: BudgetTerms, now: datetime, percent: int) -> dict[str, object]
         "thresholdPercent": percent,
         "budgetUSD": as_json(terms.amount_usd),
     }
+
+
+def _over(terms: BudgetTerms, state: BudgetState, now: datetime) -> Sequence[str]:
+    return () if terms.period_name(now) == terms.period_name(state.now) else (_OVER,)
 
 
 def _of(terms: BudgetTerms) -> str:

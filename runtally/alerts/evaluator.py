@@ -9,7 +9,7 @@ import structlog
 
 from runtally.alerts import delivery_queries, evaluation_queries, recovery_queries
 from runtally.alerts.anomaly import HOUR
-from runtally.alerts.budget_alerts import BudgetWatch, Reached
+from runtally.alerts.budget_alerts import BudgetWatch, Reached, end_of_yesterday
 from runtally.alerts.budget_message import budget_message, spending_message, values_message
 from runtally.alerts.message import Message, ProjectLink, anomaly_message, report_message
 from runtally.alerts.reading import Reading, first_unusual
@@ -20,7 +20,9 @@ from runtally.alerts.rule_watch import RuleWatch
 from runtally.alerts.week import Week
 from runtally.budgets import queries
 from runtally.budgets.month import Month
-from runtally.clock import Clock
+from runtally.budgets.spending_queries import select_changed
+from runtally.budgets.terms import OF_MONTH
+from runtally.clock import Clock, start_of_day
 from runtally.db.database import Connection, Database
 from runtally.db.probe import Watch
 from runtally.errors import StoreUnavailable
@@ -104,22 +106,28 @@ class AlertEvaluator:
 
         While a database is away, less is spent of a budget over all projects than truly is: what is reached is reached.
         """
-        connection, others = reading.connection, reading.others
-        alerts = await evaluation_queries.select_budget_alerts(connection, Month.of(now).start)
-        uses = [
-            (use, percent)
-            for use in await queries.select_uses(connection, now, others=others)
-            if (percent := use.reached_percent()) is not None
-        ]
+        connection, others, before = reading.connection, reading.others, end_of_yesterday(now)
+        alerts = await evaluation_queries.select_budget_alerts(connection, Month.of(before).start)
+        found = await queries.select_uses(connection, now, others=others)
+        if Month.of(before) != Month.of(now):
+            changed = {
+                place[0] for place in await select_changed(connection, start_of_day(now)) if place[1:] == OF_MONTH
+            }
+            ended = await queries.select_uses(connection, before, others=others)
+            found += tuple(use for use in ended if use.project_id not in changed)
+        uses = [(use, percent) for use in found if (percent := use.reached_percent()) is not None]
         reached = await self._budget_watch.read_reached(connection, now, alerts, others)
         ids = [use.project_id for use, _ in uses] + [one.state.terms.project_id for one in reached]
         links = await self._links(connection, ids)
-        messages = [(use.project_id, budget_message(links[use.project_id], use, percent)) for use, percent in uses]
+        messages = [(use.project_id, budget_message(links[use.project_id], use, percent, now)) for use, percent in uses]
         return [
             (project_id, message)
             for project_id, message in messages
             if max(alerts.get((project_id, message.subject), {}), default=0) < message.level
-        ] + [(one.state.terms.project_id, reached_message(links[one.state.terms.project_id], one)) for one in reached]
+        ] + [
+            (one.state.terms.project_id, reached_message(links[one.state.terms.project_id], one, now))
+            for one in reached
+        ]
 
     async def _anomalies(self, reading: Reading, now: datetime) -> list[tuple[str, Message]]:
         """Judge the hour that has ended last and the current one, which may cost too much already."""
@@ -172,7 +180,7 @@ def project_link(project_id: str, name: str, public_url: str | None) -> ProjectL
     return ProjectLink(project_id, name, url)
 
 
-def reached_message(project: ProjectLink, reached: Reached) -> Message:
+def reached_message(project: ProjectLink, reached: Reached, now: datetime) -> Message:
     if reached.state.terms.is_each:
-        return values_message(project, reached.state, reached.percent, reached.spendings, reached.part)
-    return spending_message(project, reached.state, reached.percent, reached.spendings)
+        return values_message(project, reached.state, reached.percent, reached.spendings, reached.part, now)
+    return spending_message(project, reached.state, reached.percent, reached.spendings, now)

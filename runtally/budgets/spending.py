@@ -36,10 +36,11 @@ class Spending:
 
 @dataclass(frozen=True, slots=True)
 class BudgetState:
-    """The amount spent of a budget in its current period."""
+    """The amount spent of a budget in a period."""
 
     terms: BudgetTerms
     now: datetime
+    """Now, or the last moment of a period that is over."""
     spendings: tuple[Spending, ...]
     """The costliest value first; a budget of one value or of all runs has one."""
     problem: str = ""

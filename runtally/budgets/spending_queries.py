@@ -5,7 +5,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from runtally.budgets.month import DAY, Month
-from runtally.budgets.terms import BudgetTerms
+from runtally.budgets.terms import BudgetTerms, Place
 from runtally.clock import start_of_day
 from runtally.db.combined import gathered
 from runtally.db.database import Connection
@@ -23,6 +23,8 @@ SELECT_TERMS = """
      AND ($1::text IS NULL OR project_id = $1)
 ORDER BY project_id, dimension, value, period
 """
+
+SELECT_CHANGED = "SELECT project_id, dimension, value, period FROM budgets WHERE updated_at >= $1"
 
 # Parameters: projects; start and end of the month, start and end of the day.
 SELECT_SPENT = f"""
@@ -51,6 +53,11 @@ async def select_terms(connection: Connection, project_id: str | None = None) ->
         )
         for row in await connection.fetch(SELECT_TERMS, project_id)
     )
+
+
+async def select_changed(connection: Connection, since: datetime) -> frozenset[Place]:
+    """Read which budgets were set or changed since then: they say nothing of a period that had ended."""
+    return frozenset(tuple(row) for row in await connection.fetch(SELECT_CHANGED, since))
 
 
 async def select_spent(

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from typing import TypeAlias
 
 from runtally.budgets.month import DAY, Month
 from runtally.clock import start_of_day
@@ -11,6 +12,11 @@ from runtally.money import plain
 from runtally.usage.dimensions import METADATA, Dimension, dimension_named
 from runtally.usage.filter import RunFilter
 from runtally.usage.window import TimeSpan
+
+Place: TypeAlias = tuple[str, str, str, str]
+"""The project, dimension, value and period of a budget, by which it is stored."""
+OF_MONTH = (ALL_RUNS, EACH_VALUE, BudgetPeriod.MONTH)
+"""The place of the budget of a project's month in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +30,10 @@ class BudgetTerms:
     period: BudgetPeriod
     amount_usd: Decimal
     alert_percents: tuple[int, ...]
+
+    @property
+    def place(self) -> Place:
+        return self.project_id, self.dimension, self.value, self.period
 
     @property
     def of_all_runs(self) -> bool:

@@ -1,7 +1,7 @@
 """Budgets for a day, for one value and for each value alert once a period; all projects together have budgets, too."""
 
 import json
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -185,4 +185,103 @@ async def test_a_key_that_is_not_tracked_can_have_no_budget_and_one_that_was_say
     [state] = await states(project, clock.now)
 
     assert state.problem == "No sums are kept of user: track it under Tracked keys, or remove this budget."
+    assert await AlertEvaluator(project, clock, None).evaluate() == 0
+
+
+LAST_DAY = datetime(2026, 11, 30, tzinfo=UTC)
+MIDNIGHT = LAST_DAY + timedelta(days=1)
+ENDING: dict[str, dict[str, str]] = {
+    "day": {"period": "day"},
+    "month": {},
+    "one value of a day": {"period": "day", "dimension": "user", "value": "ada"},
+    "each value of a month": {"dimension": "user"},
+}
+
+
+@pytest.mark.parametrize("arrived", [timedelta(seconds=-8), timedelta(minutes=5), timedelta(hours=23)])
+@pytest.mark.parametrize("name", ENDING)
+async def test_a_budget_crossed_at_the_end_of_its_period_alerts_once_and_names_the_period(
+    project: Database, clock: SteppedClock, name: str, arrived: timedelta
+) -> None:
+    """The last evaluation before is of 23:59:20; the runs that cross come at 23:59:52, or later with a time of before."""
+    clock.now = LAST_DAY + timedelta(hours=23, minutes=59, seconds=20)
+    await add_target(project, "p")
+    await set_budget(project, clock, amount="1", alerts="50,100", **ENDING[name])
+    await spend(project, clock.now, "0.40", user_id="ada")
+    evaluator = AlertEvaluator(project, clock, None)
+    assert await evaluator.evaluate() == 0
+
+    clock.now = MIDNIGHT + max(arrived, timedelta(seconds=20))
+    await spend(project, MIDNIGHT - timedelta(seconds=10), "1.00", user_id="ada")
+    # Also by a process that has just started.
+    decided = [await one.evaluate() for one in (evaluator, evaluator, AlertEvaluator(project, clock, None))]
+    assert decided == [1, 0, 0]
+
+    [alert] = await alerts(project)
+    assert (alert["level"], alert["deliveries"], alert["created_at"]) == (100, 1, clock.now)
+    assert ("30 Nov 2026" if "day" in name else "November 2026") in alert["title"]
+    assert "That time is over: its last runs came in at its end or later." in alert["message"]
+    assert "ends at" not in alert["message"]
+    assert json.loads(alert["document"])["timestamp"] == clock.now.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+    clock.now = max(clock.now, MIDNIGHT) + timedelta(minutes=2)
+    await spend(project, clock.now, "1.25", user_id="ada")
+    assert [await evaluator.evaluate(), await evaluator.evaluate()] == [1, 0]
+    assert "That time is over" not in (await alerts(project))[-1]["message"]
+
+
+async def test_what_a_period_had_alerted_on_before_its_end_is_not_said_again_after_it(
+    project: Database, clock: SteppedClock
+) -> None:
+    clock.now = LAST_DAY + timedelta(hours=23)
+    for terms in ENDING.values():
+        await set_budget(project, clock, amount="1", alerts="50,100", **terms)
+    await spend(project, clock.now, "1.40", user_id="ada")
+    assert await AlertEvaluator(project, clock, None).evaluate() == len(ENDING)
+
+    clock.now = MIDNIGHT + timedelta(seconds=20)
+    assert await AlertEvaluator(project, clock, None).evaluate() == 0
+
+    # Who comes at the end waits for an hour after the last message, as before it.
+    await spend(project, MIDNIGHT - timedelta(seconds=1), "2", user_id="bob")
+    clock.now = LAST_DAY + timedelta(hours=23, minutes=59, seconds=30)
+    assert await AlertEvaluator(project, clock, None).evaluate() == 0
+    clock.now = MIDNIGHT + timedelta(minutes=1)
+    assert await AlertEvaluator(project, clock, None).evaluate() == 1
+    assert (await alerts(project))[-1]["title"] == "P: user bob has used up its budget for November 2026"
+
+
+async def test_a_budget_says_nothing_of_a_period_that_ended_before_it_was_set(
+    project: Database, clock: SteppedClock
+) -> None:
+    clock.now = MIDNIGHT + timedelta(minutes=1)
+    await spend(project, MIDNIGHT - timedelta(hours=1), "5", user_id="ada")
+    for terms in ENDING.values():
+        await set_budget(project, clock, amount="1", alerts="50,100", **terms)
+
+    assert await AlertEvaluator(project, clock, None).evaluate() == 0
+
+
+async def test_a_period_that_ended_more_than_a_day_ago_is_not_judged(project: Database, clock: SteppedClock) -> None:
+    clock.now = LAST_DAY
+    for terms in ENDING.values():
+        await set_budget(project, clock, amount="1", alerts="50,100", **terms)
+    clock.now = MIDNIGHT + timedelta(days=1)
+    await spend(project, MIDNIGHT - timedelta(seconds=10), "5", user_id="ada")
+
+    assert await AlertEvaluator(project, clock, None).evaluate() == 0
+
+
+async def test_a_clock_that_is_set_back_over_midnight_repeats_no_alert(project: Database, clock: SteppedClock) -> None:
+    clock.now = LAST_DAY
+    await set_budget(project, clock, amount="1", alerts="100", period="day", dimension="user")
+    clock.now = MIDNIGHT + timedelta(minutes=5)
+    await spend(project, MIDNIGHT - timedelta(hours=1), "5", user_id="ada")
+    assert await AlertEvaluator(project, clock, None).evaluate() == 1
+
+    clock.now = MIDNIGHT - timedelta(minutes=1)
+    assert await AlertEvaluator(project, clock, None).evaluate() == 0
+    await spend(project, MIDNIGHT - timedelta(hours=1), "5", user_id="bob")
+    assert await AlertEvaluator(project, clock, None).evaluate() == 1
+    clock.now = MIDNIGHT + timedelta(minutes=6)
     assert await AlertEvaluator(project, clock, None).evaluate() == 0

@@ -182,6 +182,20 @@ async def test_an_incident_of_a_budget_is_resolved_when_its_period_is_over(
     assert (action, resolved) == ("resolve", opened)
 
 
+async def test_an_incident_of_a_day_that_was_over_already_is_opened_and_resolved(
+    project: Database, clock: SteppedClock, pagerduty: Vendors
+) -> None:
+    await set_budget(project, clock, amount="10", alerts="100", period="day")
+    yesterday = clock.now
+    clock.advance(timedelta(hours=20))
+    await spend(project, yesterday, "10")
+    for _ in range(3):
+        await pass_by(project, clock)
+
+    [(opened, key), (resolved, same)] = events(pagerduty)
+    assert (opened, resolved, same) == ("trigger", "resolve", key)
+
+
 async def test_an_incident_of_a_budget_is_resolved_when_the_amount_is_raised(
     project: Database, clock: SteppedClock, pagerduty: Vendors
 ) -> None:
