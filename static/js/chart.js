@@ -104,6 +104,7 @@ function inTurn(work) {
 class Chart {
   constructor(box) {
     this.box = box;
+    this.drawn = box.dataset.chartSrc;
     this.isPictured = box.querySelector("svg") !== null;
     this.sizes = new ResizeObserver(() => this.fit());
     this.sizes.observe(box);
@@ -121,8 +122,15 @@ class Chart {
 
   // Bring the chart in step with its box.
   sync() {
-    if (!this.isNear) return;
     const src = this.box.dataset.chartSrc;
+    if (src !== this.drawn) {
+      // What was drawn is of other figures than the new key and table.
+      this.drawn = src;
+      this.isPictured = false;
+      this.clear();
+      this.box.replaceChildren();
+    }
+    if (!this.isNear) return;
     if (src !== this.src) this.load(src);
     else if (!this.box.hasAttribute(`data-${this.state}`)) {
       if (this.state === "loading" || this.state === "refreshing") this.show(this.state);
