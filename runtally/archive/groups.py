@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from runtally.archive.conditions import Conditions, value_sql
+from runtally.archive.conditions import ArchiveConditions
 from runtally.archive.queries import KeptFile
 from runtally.archive.reading import ArchivedRuns
 from runtally.clock import start_of_day
@@ -36,7 +36,7 @@ class ArchivedGroupReader:
         self, connection: Connection, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]
     ) -> Sequence[Sequence[Any]]:
         """Read the sums of each bucket and group."""
-        found = Conditions()
+        found = ArchiveConditions()
         columns = ", ".join(("number", *names_of(question.by)))
         sql = f"""SELECT {columns}, {columns_over_runs(measures_named(*question.measures))}
   FROM {_runs_sql(found, question, plan, spans)}
@@ -47,7 +47,7 @@ class ArchivedGroupReader:
         self, connection: Connection, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]
     ) -> dict[SliceKey, Counter[int]]:
         """Count the latencies of each bucket and group."""
-        found = Conditions()
+        found = ArchiveConditions()
         columns = ", ".join(("number", *names_of(question.by), "latency"))
         sql = f"""SELECT {columns}, count(*)
   FROM {_runs_sql(found, question, plan, spans)}
@@ -70,7 +70,7 @@ class ArchivedGroupReader:
         return list(found.values())
 
 
-def _runs_sql(found: Conditions, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]) -> str:
+def _runs_sql(found: ArchiveConditions, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]) -> str:
     """SQL of the runs of some spans, each with the number of its bucket and its values; once for each value of a list."""
     starts = question.timeline.starts
     columns, joined, which = ["0 AS number"], "", ""
@@ -80,7 +80,7 @@ def _runs_sql(found: Conditions, question: GroupQuestion, plan: Plan, spans: Seq
                           unnest(range({len(starts)}))::int AS number) AS starts
               ON runs.occurred_at >= starts.start"""
     for one, name in zip(question.by, names_of(question.by), strict=True):
-        value = value_sql(found, one)
+        value = found.value_of(one)
         is_valued = one == plan.rest_of
         if one.is_list:
             # Where all others are the rest, those with any value are counted by themselves, because each is in several groups.

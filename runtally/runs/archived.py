@@ -12,14 +12,16 @@ from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from runtally.archive.conditions import Conditions
+from runtally.archive.conditions import ArchiveConditions
 from runtally.archive.engine import Rows, read_time
 from runtally.archive.queries import KeptFile
 from runtally.archive.reading import ArchivedRuns
 from runtally.db.database import Connection
 from runtally.models.run import StoredRun
+from runtally.runs.conditions import conditions_of
 from runtally.runs.position import Direction, Place, Position
 from runtally.runs.values import ListedRun, Totals
+from runtally.usage.conditions import Conditions
 from runtally.usage.filter import RunFilter
 
 WALKED_BYTES = 128 * 2**20
@@ -137,7 +139,7 @@ async def read_sorted(  # noqa: PLR0913  # Which runs, and in which order.
     """Read the runs with the highest values of a column, or the lowest. Raises `ArchiveError` and `MissingExtra`."""
     since = since or run_filter.starts_at(now)
     files = await archive.files_in(connection, run_filter.project_id, since, run_filter.until)
-    conditions = Conditions().add(run_filter).during(since, run_filter.until)
+    conditions = ArchiveConditions.of(run_filter).during(since, run_filter.until)
     way = "ASC" if is_ascending else "DESC"
     sql = f"""SELECT {_COLUMNS} FROM runs WHERE {conditions.sql}
  ORDER BY {column} {way} NULLS LAST, occurred_at DESC, id DESC, project_id LIMIT {limit}"""
@@ -148,7 +150,7 @@ async def read_totals(archive: ArchivedRuns, connection: Connection, run_filter:
     """Add up all matching runs of the archive. Raises `ArchiveError` and `MissingExtra`."""
     since = run_filter.starts_at(now)
     files = await archive.files_in(connection, run_filter.project_id, since, run_filter.until)
-    conditions = Conditions().add(run_filter).during(since, run_filter.until)
+    conditions = ArchiveConditions.of(run_filter).during(since, run_filter.until)
     sql = f"""SELECT count(*), coalesce(sum(cost_usd), 0), count(*) FILTER (WHERE cost_usd IS NULL)
   FROM runs WHERE {conditions.sql}"""
     rows = await archive.ask(files, sql, conditions.values)
@@ -220,14 +222,8 @@ def _is_beyond(place: Place, position: Position) -> bool:
 
 
 def _page_sql(run_filter: RunFilter, now: datetime, position: Position, limit: int) -> tuple[str, Conditions]:
-    conditions = Conditions().add(run_filter).during(run_filter.starts_at(now), run_filter.until)
-    is_older = position.direction is Direction.OLDER
-    if position.place is not None:
-        place, sign = position.place, "<" if is_older else ">"
-        at = conditions.value(place.occurred_at, "timestamptz")
-        key = f"{conditions.value(place.id)}, {conditions.value(place.project_id)}"
-        conditions.parts += (f"occurred_at {sign}= {at}", f"(occurred_at, id, project_id) {sign} ({at}, {key})")
-    way = "DESC" if is_older else "ASC"
+    conditions = conditions_of(run_filter, now, position, kind=ArchiveConditions)
+    way = "DESC" if position.direction is Direction.OLDER else "ASC"
     order = f"occurred_at {way}, id {way}, project_id {way}"
     return f"SELECT {_COLUMNS} FROM runs WHERE {conditions.sql} ORDER BY {order} LIMIT {limit}", conditions
 

@@ -9,10 +9,14 @@ from runtally.usage.filter import RunFilter
 
 
 def conditions_of(
-    run_filter: RunFilter, now: datetime, position: Position | None = None, bounds: ScanBounds | None = None
+    run_filter: RunFilter,
+    now: datetime,
+    position: Position | None = None,
+    bounds: ScanBounds | None = None,
+    kind: type[Conditions] = Conditions,
 ) -> Conditions:
     """Return the conditions of a scan from a position on, within bounds; without these, over the filter's whole time."""
-    found = Conditions.of(run_filter).during(run_filter.starts_at(now), run_filter.until)
+    found = kind.of(run_filter).during(run_filter.starts_at(now), run_filter.until)
     position = position or Position()
     found.walked += _beyond(found, position)
     if bounds is not None:

@@ -2,22 +2,22 @@
 
 It has two parts: conditions that an index answers, and conditions that are tried run by run. They are apart because some
 readers walk an index and stop after so many runs: a filter that hardly any run passes must not read a whole table for one
-page.
+page. Archived runs have the same conditions in another dialect (`archive.conditions`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Self
 
 from runtally.models.dimension import MAX_VALUE_LENGTH
-from runtally.usage.dimensions import ERROR_CODE, SESSION, USER, dimension_of_key
+from runtally.usage.dimensions import ERROR_CODE, SESSION, USER, Dimension, dimension_of_key
 from runtally.usage.filter import Outcome, RunFilter
 
 
 @dataclass(slots=True)
 class Conditions:
-    """Conditions and the values of their parameters; `walked` are answered by an index, `kept` run by run."""
+    """Conditions in Postgres' SQL, and the values of their parameters; `walked` are answered by an index, `kept` run by run."""
 
     walked: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
@@ -59,11 +59,41 @@ class Conditions:
 
     @property
     def walk(self) -> str:
-        return " AND ".join(self.walked) or "TRUE"
+        return _all(self.walked)
 
     @property
     def keep(self) -> str:
-        return " AND ".join(self.kept) or "TRUE"
+        return _all(self.kept)
+
+    @property
+    def sql(self) -> str:
+        return _all((*self.walked, *self.kept))
+
+    # What other dialects write in another way.
+
+    def path(self, key: str) -> str:
+        """Add a key of metadata, and return the placeholder of the way to it."""
+        return self.value(key)
+
+    def value_of(self, dimension: Dimension) -> str:
+        """SQL of the dimension's value over the columns of runs, NULL for runs without one."""
+        return dimension.value_sql(self.path)
+
+    def has_tag(self, tag: str) -> str:
+        return f"tags @> ARRAY[{self.value(tag)}]"
+
+    def has_key(self, key: str) -> str:
+        return f"metadata ? {self.value(key)}"
+
+    def has_text(self, key: str, text: str) -> str:
+        """Return the condition that a key has this text. A key with dots is one key, or the way down to one."""
+        name, value = self.value(key), self.value(text)
+        below = f" OR metadata #>> string_to_array({name}, '.') = {value}" if "." in key else ""
+        return f"(metadata ->> {name} = {value}{below})"
+
+
+def _all(conditions: Iterable[str]) -> str:
+    return " AND ".join(conditions) or "TRUE"
 
 
 def _indexed(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
@@ -92,36 +122,30 @@ def _names(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
 
 def _dimensions(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
     if run_filter.tag is not None:
-        yield f"tags @> ARRAY[{found.value(run_filter.tag)}]"
+        yield found.has_tag(run_filter.tag)
     for dimension in (ERROR_CODE, SESSION, USER):
         value = getattr(run_filter, dimension.filter_field)
         if value is not None:
-            yield f"{dimension.value_sql(found.value)} = {found.value(value)}"
+            yield f"{found.value_of(dimension)} = {found.value(value)}"
     if run_filter.key_id is not None:
         yield f"key_id = {found.value(run_filter.key_id, 'uuid')}"
     for key, value in run_filter.metadata:
-        yield f"{dimension_of_key(key).value_sql(found.value)} = {found.value(value[:MAX_VALUE_LENGTH])}"
+        yield f"{found.value_of(dimension_of_key(key))} = {found.value(value[:MAX_VALUE_LENGTH])}"
 
 
 def _numbers(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
-    if run_filter.min_cost_usd is not None:
-        yield f"cost_usd >= {found.value(run_filter.min_cost_usd, 'numeric')}"
-    if run_filter.max_cost_usd is not None:
-        yield f"cost_usd <= {found.value(run_filter.max_cost_usd, 'numeric')}"
-    if run_filter.min_latency_ms is not None:
-        yield f"latency_ms >= {found.value(run_filter.min_latency_ms, 'bigint')}"
-    if run_filter.max_latency_ms is not None:
-        yield f"latency_ms <= {found.value(run_filter.max_latency_ms, 'bigint')}"
+    bounds = (
+        ("cost_usd >=", run_filter.min_cost_usd, "numeric"),
+        ("cost_usd <=", run_filter.max_cost_usd, "numeric"),
+        ("latency_ms >=", run_filter.min_latency_ms, "bigint"),
+        ("latency_ms <=", run_filter.max_latency_ms, "bigint"),
+    )
+    for compared, bound, kind in bounds:
+        if bound is not None:
+            yield f"{compared} {found.value(bound, kind)}"
 
 
 def _metadata(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
-    if run_filter.metadata_key is None:
-        return
-    key = found.value(run_filter.metadata_key)
-    if run_filter.metadata_value is None:
-        yield f"metadata ? {key}"
-        return
-    value = found.value(run_filter.metadata_value)
-    # A key with dots is one key, or the way down to one.
-    below = f" OR metadata #>> string_to_array({key}, '.') = {value}" if "." in run_filter.metadata_key else ""
-    yield f"(metadata ->> {key} = {value}{below})"
+    key, text = run_filter.metadata_key, run_filter.metadata_value
+    if key is not None:
+        yield found.has_key(key) if text is None else found.has_text(key, text)

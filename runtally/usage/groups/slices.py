@@ -291,7 +291,7 @@ def runs_sql(found: Conditions, question: GroupQuestion, plan: Plan, span: TimeS
     """SQL of the runs of a span, each with the number of its bucket and its values; once for each value of a list."""
     columns, sources, which = [], list[str](), ""
     for one, name in zip(question.by, names_of(question.by), strict=True):
-        value = one.value_sql(found.value)
+        value = found.value_of(one)
         is_valued = one == plan.rest_of
         if one.is_list:
             # All runs that have a value are counted by themselves, because each of them is in several groups.
