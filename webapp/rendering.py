@@ -51,11 +51,13 @@ class Page(Struct, frozen=True):
     """The fragment that a change of range or filter swaps."""
     has_navigation: ClassVar[bool] = True
     """Whether the page shows the navigation."""
+    tab_title: ClassVar[str | None] = None
+    """The title of the browser tab, where it is always the same."""
 
     @property
     def document_title(self) -> str | None:
         """The title of the browser tab; None for a fragment that does not change it."""
-        return None
+        return self.tab_title
 
 
 class Shell(Struct, frozen=True):

@@ -45,12 +45,6 @@ async def list_all(session: AsyncSession) -> Sequence[Project]:
     return (await session.exec(select(Project).order_by(Project.name, Project.id))).all()
 
 
-async def list_by_ids(session: AsyncSession, project_ids: Sequence[str]) -> Sequence[Project]:
-    """List the projects with these ids by name."""
-    query = select(Project).where(col(Project.id).in_(project_ids)).order_by(Project.name, Project.id)
-    return (await session.exec(query)).all()
-
-
 async def find_by_id(session: AsyncSession, project_id: str) -> Project | None:
     return await session.get(Project, project_id)
 

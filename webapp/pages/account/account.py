@@ -26,14 +26,11 @@ class AccountPage(Page, frozen=True):
 
     template: ClassVar[str] = "account/account.html"
     fragment: ClassVar[str] = "account/_account.html"
+    tab_title: ClassVar[str] = "Your account"
 
     account: Account
     min_length: int = passwords.MIN_LENGTH
     form: Form = field(default_factory=Form)
-
-    @property
-    def document_title(self) -> str:
-        return "Your account"
 
 
 @blueprint.get("/account")

@@ -26,6 +26,7 @@ class SignInPage(Page, frozen=True):
 
     template: ClassVar[str] = "account/sign_in.html"
     fragment: ClassVar[str] = "account/_sign_in.html"
+    tab_title: ClassVar[str] = "Sign in"
     has_navigation: ClassVar[bool] = False
 
     next: str
@@ -39,10 +40,6 @@ class SignInPage(Page, frozen=True):
         """The name of the OpenID provider for the button; None without one."""
         provider = services().openid
         return provider.name if provider else None
-
-    @property
-    def document_title(self) -> str:
-        return "Sign in"
 
 
 @blueprint.get("/sign-in")

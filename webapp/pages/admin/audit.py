@@ -48,6 +48,7 @@ class AuditPage(Page, frozen=True):
 
     template: ClassVar[str] = "admin/audit.html"
     fragment: ClassVar[str] = "admin/_audit.html"
+    tab_title: ClassVar[str] = "Audit log"
 
     frame: Frame
     entries: tuple[Entry, ...]
@@ -55,10 +56,6 @@ class AuditPage(Page, frozen=True):
     projects: tuple[tuple[str, str], ...]
     older_url: str | None
     newest_url: str | None
-
-    @property
-    def document_title(self) -> str:
-        return "Audit log"
 
 
 @blueprint.get("/admin/audit")

@@ -40,6 +40,7 @@ class OrganisationBudgetsPage(Page, frozen=True):
 
     template: ClassVar[str] = "admin/budgets.html"
     fragment: ClassVar[str] = "admin/_organisation_budgets.html"
+    tab_title: ClassVar[str] = "Budgets"
 
     frame: Frame
     month: BudgetLine | None
@@ -47,10 +48,6 @@ class OrganisationBudgetsPage(Page, frozen=True):
     budgets: BudgetsPart
     states: tuple[StateRow, ...]
     alerts: AlertsPart
-
-    @property
-    def document_title(self) -> str:
-        return "Budgets"
 
 
 @blueprint.get("/admin/budgets")

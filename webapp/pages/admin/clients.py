@@ -21,13 +21,10 @@ class ClientsPage(Page, frozen=True):
 
     template: ClassVar[str] = "admin/clients.html"
     fragment: ClassVar[str] = "admin/_clients.html"
+    tab_title: ClassVar[str] = "Clients"
 
     frame: Frame
     clients: tuple[ClientRow, ...]
-
-    @property
-    def document_title(self) -> str:
-        return "Clients"
 
 
 @blueprint.get("/admin/clients")

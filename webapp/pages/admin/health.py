@@ -39,15 +39,12 @@ class HealthPage(Page, frozen=True):
 
     template: ClassVar[str] = "admin/health.html"
     fragment: ClassVar[str] = "admin/_health.html"
+    tab_title: ClassVar[str] = "Health"
 
     frame: Frame
     findings: tuple[tuple[Finding, str], ...]
     facts: tuple[tuple[str, str], ...]
     relay: RelayPart
-
-    @property
-    def document_title(self) -> str:
-        return "Health"
 
 
 @blueprint.get("/admin/health")

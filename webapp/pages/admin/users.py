@@ -74,6 +74,7 @@ class UsersPage(Page, frozen=True):
 
     template: ClassVar[str] = "admin/users.html"
     fragment: ClassVar[str] = "admin/_users.html"
+    tab_title: ClassVar[str] = "Users"
 
     frame: Frame
     users: tuple[UserRow, ...]
@@ -84,10 +85,6 @@ class UsersPage(Page, frozen=True):
     refusal: Form = INVITE_FORM
     """Why what was to be done with a user was not."""
     roles: tuple[tuple[str, str], ...] = ROLES
-
-    @property
-    def document_title(self) -> str:
-        return "Users"
 
 
 @blueprint.get("")

@@ -67,6 +67,7 @@ class FirstRunPage(Page, frozen=True):
 
     template: ClassVar[str] = "overview/first_run.html"
     fragment: ClassVar[str] = "overview/_first_run.html"
+    tab_title: ClassVar[str] = "No runs yet"
 
     command: str
     variables: str
@@ -78,10 +79,6 @@ class FirstRunPage(Page, frozen=True):
     """The file with the keys that `serve --provision` made; shown to admins."""
     key_form: Form | None
     """The form of a first key; None where the shared key is shown, or is the only one that sends runs."""
-
-    @property
-    def document_title(self) -> str:
-        return "No runs yet"
 
 
 @blueprint.get("/")

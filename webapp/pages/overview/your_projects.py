@@ -23,12 +23,9 @@ class YourProjectsPage(Page, frozen=True):
 
     template: ClassVar[str] = "overview/your_projects.html"
     fragment: ClassVar[str] = "overview/_your_projects.html"
+    tab_title: ClassVar[str] = "Your projects"
 
     projects: tuple[OwnProject, ...]
-
-    @property
-    def document_title(self) -> str:
-        return "Your projects"
 
 
 def has_several_or_none(reader: Actor) -> bool:

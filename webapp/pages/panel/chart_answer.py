@@ -1,12 +1,25 @@
-"""Answer a chart: as what the browser draws, or as an SVG image."""
+"""Answer a chart of a project: as what the browser draws, or as an SVG image."""
 
 from quart import Response, request
 
 from api.badge_answer import POLICY, SVG
+from api.current import actor
+from runtally.access.scopes import Scope, demand
+from runtally.errors import NotFound
 from webapp.caching import ASK_FIRST
 from webapp.charts import specs
 from webapp.charts.chart import Chart
 from webapp.charts.svg import Look, svg_of
+from webapp.links import requested_project
+
+
+def charted_project() -> str:
+    """Return the project whose chart is asked for. Raises `Forbidden` for who may not see it, `NotFound` without one."""
+    project_id = requested_project(request.args)
+    demand(actor(), Scope.METRICS_READ, project_id)
+    if project_id is None:
+        raise NotFound
+    return project_id
 
 
 async def payload_of(chart: Chart) -> Response:

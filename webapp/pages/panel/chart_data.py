@@ -14,7 +14,7 @@ from webapp.charts.budget import burn_down
 from webapp.charts.chart import Chart
 from webapp.charts.metrics import Metric
 from webapp.links import requested_project
-from webapp.pages.panel.chart_answer import payload_of
+from webapp.pages.panel.chart_answer import charted_project, payload_of
 from webapp.pages.panel.grouping import read_chart_groups, read_page_groups
 from webapp.pages.panel.marks import all_marks, read_releases
 from webapp.pages.panel.panel import main_chart
@@ -45,10 +45,7 @@ async def chart(name: str) -> ResponseReturnValue:
 @signed_in
 async def budget_chart() -> ResponseReturnValue:
     """Return the rest of the project's budget, day by day until the end of the month."""
-    project_id = requested_project(request.args)
-    demand(actor(), Scope.METRICS_READ, project_id)
-    if project_id is None:
-        raise NotFound
+    project_id = charted_project()
     async with services().cells.of(project_id).database.snapshot() as connection:
         budget = await get_burn_down(connection, project_id, services().clock())
     if budget is None:

@@ -72,6 +72,7 @@ class BulkPage(Page, frozen=True):
 
     template: ClassVar[str] = "prices/bulk.html"
     fragment: ClassVar[str] = "prices/_bulk.html"
+    tab_title: ClassVar[str] = "Change several prices"
 
     frame: PricesFrame
     search: Form
@@ -84,10 +85,6 @@ class BulkPage(Page, frozen=True):
     hows: tuple[tuple[str, str], ...] = HOWS
     components: tuple[tuple[str, str], ...] = COMPONENTS
     amounts: tuple[str, ...] = LISTED_NAMES
-
-    @property
-    def document_title(self) -> str:
-        return "Change several prices"
 
 
 @blueprint.get(PATH)

@@ -62,16 +62,13 @@ class CataloguePage(Page, frozen=True):
 
     template: ClassVar[str] = "prices/catalogue.html"
     fragment: ClassVar[str] = "prices/_catalogue.html"
+    tab_title: ClassVar[str] = "Price catalogue"
 
     frame: PricesFrame
     package: str
     groups: tuple[Group, ...]
     reading_url: str | None
     """The URL of the differences, while they are not computed yet."""
-
-    @property
-    def document_title(self) -> str:
-        return "Price catalogue"
 
 
 @blueprint.get(PATH)

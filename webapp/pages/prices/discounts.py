@@ -45,16 +45,13 @@ class DiscountsPage(Page, frozen=True):
 
     template: ClassVar[str] = "prices/discounts.html"
     fragment: ClassVar[str] = "prices/_discounts.html"
+    tab_title: ClassVar[str] = "Discounts"
 
     frame: PricesFrame
     rows: tuple[DiscountRow, ...]
     projects: tuple[tuple[str, str], ...]
     form: Form
     names: Names
-
-    @property
-    def document_title(self) -> str:
-        return "Discounts"
 
 
 @blueprint.get(PATH)

@@ -39,6 +39,7 @@ class FilePage(Page, frozen=True):
 
     template: ClassVar[str] = "prices/file.html"
     fragment: ClassVar[str] = "prices/_file.html"
+    tab_title: ClassVar[str] = "Import and export prices"
 
     frame: PricesFrame
     form: Form
@@ -53,10 +54,6 @@ class FilePage(Page, frozen=True):
     @property
     def words(self) -> Mapping[Effect, str]:
         return WORDS
-
-    @property
-    def document_title(self) -> str:
-        return "Import and export prices"
 
 
 @blueprint.get(PATH)

@@ -21,6 +21,7 @@ class PricesPage(Page, frozen=True):
 
     template: ClassVar[str] = "prices/prices.html"
     fragment: ClassVar[str] = "prices/_prices.html"
+    tab_title: ClassVar[str] = "Prices"
 
     frame: PricesFrame
     search: Form
@@ -30,10 +31,6 @@ class PricesPage(Page, frozen=True):
     unpriced_number: int
     days: int = registry.USED_WITHIN.days
     amounts: tuple[str, ...] = LISTED_NAMES
-
-    @property
-    def document_title(self) -> str:
-        return "Prices"
 
 
 @blueprint.get("/admin/prices")

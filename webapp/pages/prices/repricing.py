@@ -95,16 +95,13 @@ class RepricingsPage(Page, frozen=True):
 
     template: ClassVar[str] = "prices/repricings.html"
     fragment: ClassVar[str] = "prices/_repricings.html"
+    tab_title: ClassVar[str] = "Repricing"
 
     frame: PricesFrame
     form: Form
     rows: tuple[RepricingRow, ...]
     projects: tuple[tuple[str, str], ...]
     names: Names
-
-    @property
-    def document_title(self) -> str:
-        return "Repricing"
 
 
 class RepricingPage(Page, frozen=True):

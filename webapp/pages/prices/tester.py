@@ -63,16 +63,13 @@ class TesterPage(Page, frozen=True):
 
     template: ClassVar[str] = "prices/tester.html"
     fragment: ClassVar[str] = "prices/_tester.html"
+    tab_title: ClassVar[str] = "Price tester"
 
     frame: PricesFrame
     form: Form
     answer: Answer | None
     names: Names
     fields: tuple[tuple[str, str], ...] = tuple((name, name.replace("_", " ").capitalize()) for name in COUNT_COLUMNS)
-
-    @property
-    def document_title(self) -> str:
-        return "Price tester"
 
 
 @blueprint.get("/admin/prices/tester")

@@ -62,6 +62,7 @@ class OpeningPage(Page, frozen=True):
 
     template: ClassVar[str] = "project/shared.html"
     fragment: ClassVar[str] = "project/_shared.html"
+    tab_title: ClassVar[str] = "Shared project"
     has_navigation: ClassVar[bool] = False
 
     token: str
@@ -69,10 +70,6 @@ class OpeningPage(Page, frozen=True):
     has_password: bool
     notice: str
     """Whose session would end; empty where nobody's would."""
-
-    @property
-    def document_title(self) -> str:
-        return "Shared project"
 
 
 @blueprint.get(f"{PATH}/links")

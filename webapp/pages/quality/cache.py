@@ -13,7 +13,7 @@ from quart.typing import ResponseReturnValue
 from api.current import actor, services
 from runtally.access.scopes import Scope, demand
 from runtally.db.database import Connection
-from runtally.errors import DimensionNotTracked, NotFound
+from runtally.errors import DimensionNotTracked
 from runtally.models.dimension import KeyState
 from runtally.tracking.keys import list_keys
 from runtally.usage.caching import MEASURES, CacheUse, read_cache_by, read_cache_use
@@ -31,13 +31,12 @@ from webapp.charts import quality, series
 from webapp.charts.chart import Chart
 from webapp.charts.metrics import Metric, cache_share
 from webapp.charts.series import MAX_LINES, Groups
-from webapp.links import requested_project
-from webapp.pages.panel.chart_answer import payload_of
+from webapp.pages.panel.chart_answer import charted_project, payload_of
 from webapp.pages.panel.ranges import Choice
 from webapp.pages.panel.slots import read_slots
 from webapp.pages.project.frame import heading_of, range_of
-from webapp.pages.quality.parts import ChartPart, Figure, Part, QualityFrame, part_url, quality_frame
-from webapp.rendering import Page, render
+from webapp.pages.quality.parts import ChartPart, Figure, Part, QualityPage, part_url, quality_frame
+from webapp.rendering import render
 from webapp.security import signed_in
 from webapp.view import View, choice, is_open
 from webapp.words import NO_VALUE_NAME, OTHER_NAME
@@ -103,14 +102,13 @@ class CacheRow(Struct, frozen=True):
     summary: str
 
 
-class CachePage(Page, frozen=True):
+class CachePage(QualityPage, frozen=True):
     """The use of caches."""
 
     template: ClassVar[str] = "quality/cache.html"
     fragment: ClassVar[str] = "quality/_cache.html"
+    part: ClassVar[Part] = Part.CACHE
 
-    quality: QualityFrame
-    figures: tuple[Figure, ...]
     has_input: bool
     chart: ChartPart
     measures: tuple[Choice, ...]
@@ -121,11 +119,6 @@ class CachePage(Page, frozen=True):
     rows: tuple[CacheRow, ...]
     problem: str | None
     """Why there are no rows."""
-
-    @property
-    def document_title(self) -> str:
-        frame = self.quality.frame
-        return f"Cache · {frame.period} · {frame.project.name}"
 
 
 @blueprint.get("/projects/<project_id:project_id>/cache")
@@ -207,10 +200,7 @@ def _savings_of(rows: Iterable[Totals]) -> formats.Write:
 @signed_in
 async def chart() -> ResponseReturnValue:
     """Return the hit rate of the project in the query over time, or the tokens read from caches and written to them."""
-    project_id = requested_project(request.args)
-    demand(actor(), Scope.METRICS_READ, project_id)
-    if project_id is None:
-        raise NotFound
+    project_id = charted_project()
     shown = CacheView.parse(request.args, project_id)
     window = shown.view.window(services().clock())
     async with services().cells.of(project_id).reading.snapshot() as connection:

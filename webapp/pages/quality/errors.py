@@ -12,7 +12,6 @@ from quart.typing import ResponseReturnValue
 from api.current import actor, services
 from runtally.access.scopes import Scope, demand, may
 from runtally.db.database import Connection
-from runtally.errors import NotFound
 from runtally.runs.failure_queries import FailureKey, select_latest
 from runtally.runs.failures import MAX_FAILED_RUNS, FailureGroup, Failures, read_failures
 from runtally.runs.read import read_newest
@@ -29,15 +28,14 @@ from webapp.charts import quality
 from webapp.charts.colours import OTHER
 from webapp.charts.quality import NO_CODE
 from webapp.charts.series import MAX_SERIES
-from webapp.links import requested_project
-from webapp.pages.panel.chart_answer import payload_of
+from webapp.pages.panel.chart_answer import charted_project, payload_of
 from webapp.pages.panel.slots import read_slots
 from webapp.pages.project.frame import heading_of, range_of
-from webapp.pages.quality.parts import ChartPart, Figure, Part, QualityFrame, quality_frame
+from webapp.pages.quality.parts import ChartPart, Figure, Part, QualityPage, quality_frame
 from webapp.pages.runs.lists import RunList, failed_of
 from webapp.pages.runs.rows import moment
 from webapp.pages.runs.views import run_url
-from webapp.rendering import Page, render
+from webapp.rendering import render
 from webapp.security import signed_in
 from webapp.view import View
 from webapp.zone import local
@@ -65,14 +63,13 @@ class FailureRow(Struct, frozen=True):
     summary: str
 
 
-class ErrorsPage(Page, frozen=True):
+class ErrorsPage(QualityPage, frozen=True):
     """The failed runs."""
 
     template: ClassVar[str] = "quality/errors.html"
     fragment: ClassVar[str] = "quality/_errors.html"
+    part: ClassVar[Part] = Part.ERRORS
 
-    quality: QualityFrame
-    figures: tuple[Figure, ...]
     has_runs: bool
     sentence: str
     """How many there are, and how many a retry made up for."""
@@ -83,11 +80,6 @@ class ErrorsPage(Page, frozen=True):
     """Further kinds and models."""
     latest: RunList | None
     all_url: str | None
-
-    @property
-    def document_title(self) -> str:
-        frame = self.quality.frame
-        return f"Errors · {frame.period} · {frame.project.name}"
 
 
 @blueprint.get("/projects/<project_id:project_id>/errors")
@@ -130,10 +122,7 @@ async def show(project_id: str) -> ResponseReturnValue:
 @signed_in
 async def chart() -> ResponseReturnValue:
     """Return the failed runs of the project in the query, by kind over time."""
-    project_id = requested_project(request.args)
-    demand(actor(), Scope.METRICS_READ, project_id)
-    if project_id is None:
-        raise NotFound
+    project_id = charted_project()
     async with services().cells.of(project_id).reading.snapshot() as connection:
         found = await read_failures(
             connection, project_id, range_of(request.args, project_id).window(services().clock())

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from enum import StrEnum
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -10,6 +11,7 @@ from webapp.addresses import address_of, path_to
 from webapp.charts.chart import Chart
 from webapp.pages.panel.ranges import Choice
 from webapp.pages.project.frame import ProjectFrame, ProjectHeading, frame_of
+from webapp.rendering import Page
 from webapp.view import View
 
 
@@ -47,6 +49,20 @@ class QualityFrame(Struct, frozen=True):
 
     frame: ProjectFrame
     parts: tuple[Choice, ...]
+
+
+class QualityPage(Page, frozen=True):
+    """A quality page: its head, and its figures over all of the range."""
+
+    part: ClassVar[Part]
+
+    quality: QualityFrame
+    figures: tuple[Figure, ...]
+
+    @property
+    def document_title(self) -> str:
+        frame = self.quality.frame
+        return f"{self.part.value.capitalize()} · {frame.period} · {frame.project.name}"
 
 
 def part_url(part: Part, view: View, **more: str | None) -> str:

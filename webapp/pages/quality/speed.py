@@ -20,15 +20,14 @@ from runtally.usage.window import TimeSpan
 from webapp import formats
 from webapp.addresses import address_of
 from webapp.charts import quality
-from webapp.links import requested_project
-from webapp.pages.panel.chart_answer import payload_of
+from webapp.pages.panel.chart_answer import charted_project, payload_of
 from webapp.pages.panel.narrowing import Chip
 from webapp.pages.panel.ranges import Choice
 from webapp.pages.panel.slots import read_slots
 from webapp.pages.project.frame import heading_of, range_of
-from webapp.pages.quality.parts import ChartPart, Figure, Part, QualityFrame, part_url, quality_frame
+from webapp.pages.quality.parts import ChartPart, Figure, Part, QualityPage, part_url, quality_frame
 from webapp.pages.quality.spread import SpreadList, spread_lists
-from webapp.rendering import Page, render
+from webapp.rendering import render
 from webapp.security import signed_in
 from webapp.view import View, choice
 from webapp.zone import local
@@ -64,14 +63,13 @@ class SpeedRow(Struct, frozen=True):
     summary: str
 
 
-class SpeedPage(Page, frozen=True):
+class SpeedPage(QualityPage, frozen=True):
     """The speed of each model, and a chart of one figure."""
 
     template: ClassVar[str] = "quality/speed.html"
     fragment: ClassVar[str] = "quality/_speed.html"
+    part: ClassVar[Part] = Part.SPEED
 
-    quality: QualityFrame
-    figures: tuple[Figure, ...]
     has_runs: bool
     notes: tuple[str, ...]
     chart: ChartPart
@@ -81,11 +79,6 @@ class SpeedPage(Page, frozen=True):
     rows: tuple[SpeedRow, ...]
     more: int
     """Further models."""
-
-    @property
-    def document_title(self) -> str:
-        frame = self.quality.frame
-        return f"Speed · {frame.period} · {frame.project.name}"
 
 
 @blueprint.get("/projects/<project_id:project_id>/speed")
@@ -139,10 +132,7 @@ async def show(project_id: str) -> ResponseReturnValue:
 @signed_in
 async def chart() -> ResponseReturnValue:
     """Return a figure of speed of the project in the query over time."""
-    project_id = requested_project(request.args)
-    demand(actor(), Scope.METRICS_READ, project_id)
-    if project_id is None:
-        raise NotFound
+    project_id = charted_project()
     window = range_of(request.args, project_id).window(services().clock())
     async with services().cells.of(project_id).reading.snapshot() as connection:
         found = await read_speeds(connection, project_id, window, _measure(), _model())

@@ -19,16 +19,13 @@ class ReferencePage(Page, frozen=True):
 
     template: ClassVar[str] = "site/reference.html"
     fragment: ClassVar[str] = "site/_reference.html"
+    tab_title: ClassVar[str] = "API reference"
 
     version: str
     introduction: tuple[Text, ...]
     groups: tuple[Group, ...]
     schemes: tuple[Scheme, ...]
     types: tuple[NamedType, ...]
-
-    @property
-    def document_title(self) -> str:
-        return "API reference"
 
 
 @blueprint.get("/docs")
