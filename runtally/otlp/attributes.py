@@ -24,14 +24,19 @@ TRACELOOP_KIND = "traceloop.span.kind"
 LOGFIRE_TYPE = "logfire.span_type"
 KINDS = (
     OPERATION_ID, OPERATION, OBSERVATION_TYPE, LANGSMITH_KIND, OPENINFERENCE_KIND, REQUEST_TYPE, TRACELOOP_KIND, LOGFIRE_TYPE,
+    "mlflow.spanType",
 )  # fmt: skip
 """Attributes that tell the kind of a span; see `spans`."""
 LEVEL = "langfuse.observation.level"
+MLFLOW_TYPE = "mlflow.spanType"
 
 FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
     "provider": (
         parse.provider,
-        ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system", "ai.model.provider"),
+        (
+            "gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system", "ai.model.provider",
+            "mlflow.llm.provider", "error.llm_provider",
+        ),
     ),
     "provider_model": (parse.name, ("litellm.provider.model",)),
     "model": (
@@ -39,7 +44,7 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
         (
             "gen_ai.request.model", "ai.model.id", "llm.invocation_parameters", "embedding.model_name",
             "llm.request.model_name", "llm.model_name", "langfuse.observation.model.name", "gen_ai.response.model",
-            "ai.response.model", "llm.response.model_name",
+            "ai.response.model", "llm.response.model_name", "mlflow.llm.model", "model",
         ),
     ),
     "response_model": (parse.text, ("gen_ai.response.model", "ai.response.model", "llm.response.model_name")),
@@ -49,7 +54,7 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
         (
             "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt", "ai.usage.inputTokens",
             "ai.usage.promptTokens", "ai.usage.tokens", "langfuse.observation.usage_details",
-            "langsmith.metadata.usage_metadata",
+            "langsmith.metadata.usage_metadata", "mlflow.chat.tokenUsage",
         ),
     ),
     "output": (
@@ -57,7 +62,7 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
         (
             "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion",
             "ai.usage.outputTokens", "ai.usage.completionTokens", "langfuse.observation.usage_details",
-            "langsmith.metadata.usage_metadata",
+            "langsmith.metadata.usage_metadata", "mlflow.chat.tokenUsage",
         ),
     ),
     "cached": (
@@ -67,7 +72,7 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
             "llm.token_count.prompt_details.cache_read", "ai.usage.cachedInputTokens",
             "ai.usage.inputTokenDetails.cacheReadTokens", "gen_ai.usage.details.cache_read_tokens",
             "langfuse.observation.usage_details", "ai.response.providerMetadata", "langsmith.metadata.usage_metadata",
-            "metadata.usage_object", "gen_ai.usage.input_token_details",
+            "metadata.usage_object", "gen_ai.usage.input_token_details", "mlflow.chat.tokenUsage",
         ),
     ),
     "written": (
@@ -77,7 +82,15 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
             "gen_ai.usage.cache_creation_input_tokens", "llm.token_count.prompt_details.cache_write",
             "ai.usage.inputTokenDetails.cacheWriteTokens", "gen_ai.usage.details.cache_write_tokens",
             "langfuse.observation.usage_details", "ai.response.providerMetadata", "langsmith.metadata.usage_metadata",
-            "metadata.usage_object", "gen_ai.usage.input_token_details",
+            "metadata.usage_object", "gen_ai.usage.input_token_details", "mlflow.chat.tokenUsage",
+        ),
+    ),
+    "written_1h": (
+        parse.count,
+        (
+            "anthropic.usage.cache_creation.ephemeral_1h_input_tokens", "langfuse.observation.usage_details",
+            "langsmith.metadata.usage_metadata", "metadata.usage_object", "gen_ai.usage.input_token_details",
+            "mlflow.chat.tokenUsage",
         ),
     ),
     "reasoning": (
@@ -91,13 +104,13 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
         ),
     ),
     "vendor_input": (parse.count, ("ai.response.providerMetadata",)),
-    "counted_apart": (parse.flag, ("ai.response.providerMetadata",)),
+    "counted_apart": (parse.flag, ("ai.response.providerMetadata", "langfuse.observation.usage_details")),
     "audio_input": (
         parse.count,
         (
             "gen_ai.usage.audio.input_tokens", "llm.token_count.prompt_details.audio",
             "gen_ai.usage.details.input_audio_tokens", "langfuse.observation.usage_details",
-            "langsmith.metadata.usage_metadata",
+            "langsmith.metadata.usage_metadata", "metadata.usage_object",
         ),
     ),
     "audio_output": (
@@ -105,7 +118,7 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
         (
             "gen_ai.usage.audio.output_tokens", "llm.token_count.completion_details.audio",
             "gen_ai.usage.details.output_audio_tokens", "langfuse.observation.usage_details",
-            "langsmith.metadata.usage_metadata",
+            "langsmith.metadata.usage_metadata", "metadata.usage_object",
         ),
     ),
     "audio_cached": (
@@ -116,7 +129,7 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
         parse.count,
         (
             "gen_ai.usage.total_tokens", "llm.usage.total_tokens", "llm.token_count.total", "ai.usage.totalTokens",
-            "langfuse.observation.usage_details", "langsmith.metadata.usage_metadata",
+            "langfuse.observation.usage_details", "langsmith.metadata.usage_metadata", "mlflow.chat.tokenUsage",
         ),
     ),
     "cost": (
@@ -130,7 +143,7 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
     "http_status": (parse.http_status, ("http.response.status_code", "http.status_code", "error.code")),
     "experiment": (parse.name, ("runtally.experiment",)),
     "session": (
-        parse.text,
+        parse.conversation,
         (
             "session.id", "gen_ai.conversation.id", "langfuse.session.id", "traceloop.association.properties.session_id",
             "langsmith.metadata.session_id", "langsmith.metadata.thread_id",
@@ -140,7 +153,7 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
         parse.text,
         (
             "user.id", "enduser.id", "langfuse.user.id", "traceloop.association.properties.user_id",
-            "langsmith.metadata.user_id",
+            "langsmith.metadata.user_id", "llm.user", "metadata.user_api_key_end_user_id", "mlflow.trace.user",
         ),
     ),
     "tags": (parse.texts, ("langfuse.trace.tags", "tag.tags")),
@@ -152,9 +165,12 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
         ),
     ),
     "first_token_ms": (parse.milliseconds, ("ai.response.msToFirstChunk",)),
-    "first_token_at": (parse.text, ("langfuse.observation.completion_start_time",)),
+    "first_token_at": (
+        parse.text,
+        ("langfuse.observation.completion_start_time", "mastra.completion_start_time"),
+    ),
     "finish_reasons": (
-        parse.texts,
+        parse.reasons,
         (
             "gen_ai.response.finish_reasons", "gen_ai.response.finish_reason", "ai.response.finishReason",
             "llm.finish_reason", "llm.response.finish_reason", "gen_ai.response.stop_reason", "llm.response.stop_reason",
@@ -193,6 +209,7 @@ MEANING = {
     "output": "`outputTokens`",
     "cached": "`cachedInputTokens`",
     "written": "`cacheWriteTokens`",
+    "written_1h": "`units.cacheWrite1h`",
     "reasoning": "`reasoningTokens`",
     "vendor_input": "Anthropic's own count, which shows whether the input includes cached tokens",
     "counted_apart": "the AI SDK's form of version 4, whose input has no cached tokens",
@@ -228,6 +245,10 @@ PARTS: Mapping[str, Callable[[Value], Found]] = {
     "langfuse.observation.usage_details": parse.usage_details,
     "langfuse.observation.cost_details": parse.cost_details,
     "langsmith.metadata.usage_metadata": parse.langchain_usage,
+    "mlflow.chat.tokenUsage": parse.mlflow_usage,
+    "mlflow.llm.model": parse.quoted_model,
+    "mlflow.llm.provider": parse.quoted_provider,
+    "model": parse.quoted_model,
     "ai.response.providerMetadata": parse.provider_metadata,
     "hidden_params": parse.hidden_params,
     "metadata.usage_object": parse.literal,
@@ -252,6 +273,9 @@ FREE_PREFIXES = (
 )  # fmt: skip
 """Prefixes of attributes that people add on purpose; the rest of the name is the name in the run's metadata."""
 MAX_FREE_KEYS = 32
+# What OpenLLMetry copies of LangChain's own metadata, and fields of a run.
+_LANGSMITH_KEYS = "ls_"
+_REPEATED = frozenset({"session_id", "user_id"})
 
 
 class _Source(NamedTuple):
@@ -276,6 +300,7 @@ _LAST = len(_SOURCES)
 OF_SPAN = frozenset({*_SOURCES, *KINDS, LEVEL})
 _NEVER_FREE = frozenset(name for name in OF_SPAN if not name.startswith(FREE_PREFIXES))
 MODEL_NAMES = FIELDS["model"][1]
+COUNTS = frozenset({"input", "output"})
 COUNT_NAMES = frozenset({*FIELDS["input"][1], *FIELDS["output"][1]})
 
 
@@ -320,6 +345,8 @@ def read_free(attributes: Attributes, more: frozenset[str]) -> Mapping[str, Valu
         prefix = next((prefix for prefix in FREE_PREFIXES if name.startswith(prefix)), None)
         if prefix is not None:
             key = name[len(prefix) :]
+            if key in _REPEATED or key.startswith(_LANGSMITH_KEYS):
+                continue
             sent = parse.of_langfuse(value) if prefix in LANGFUSE_PREFIXES else value
         elif name in more:
             key, sent = name, value

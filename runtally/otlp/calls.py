@@ -122,8 +122,16 @@ def normalize_tokens(facts: Facts, *, has_failed: bool) -> None:
             if (more_in or more_out) and total == tokens_in + more_in + tokens_out + more_out:
                 tokens_in, tokens_out = tokens_in + more_in, tokens_out + more_out
                 break
+        else:
+            if "reasoning" not in facts and total > tokens_in + tokens_out and tokens_out and _is_gemini(facts):
+                # Instrumentations that do not know of thoughts leave them in the total alone.
+                tokens_out = total - tokens_in
     _keep(facts, "input", tokens_in)
     _keep(facts, "output", tokens_out)
+
+
+def _is_gemini(facts: Facts) -> bool:
+    return str(facts.get("model", "")).rpartition("/")[2].startswith("gemini-")
 
 
 def resolve_response_model(facts: Facts) -> None:
@@ -136,14 +144,19 @@ def resolve_response_model(facts: Facts) -> None:
         facts.setdefault("response_model", other)
 
 
-def resolve_first_token(facts: Facts, start: int) -> None:
-    """Compute the milliseconds to the first token from the attributes that give it; the first one wins."""
-    found = facts.pop("first_token_s", None)
-    in_ms, at = facts.pop("first_token_ms", None), facts.pop("first_token_at", None)
-    found = in_ms if found is None else found
+def resolve_first_token(facts: Facts, start: int, end: int) -> None:
+    """Compute the milliseconds to the first token from the attributes that give it; the first one wins.
+
+    A first token after the end of its call was counted in milliseconds where the name says seconds, or is another call's.
+    """
+    latest = (end - start) / _NS_PER_MS + 1 if 0 < start <= end else _MAX_WAIT_MS
+    in_s, in_ms, at = (facts.pop(name, None) for name in ("first_token_s", "first_token_ms", "first_token_at"))
+    if in_s is not None and in_s > latest:
+        in_s //= _MS_PER_SECOND
+    found = in_ms if in_s is None else in_s
     if found is None and at is not None and start:
         found = _since(start, at)
-    if found is not None:
+    if found is not None and found <= latest:
         facts["first_token"] = found
 
 
@@ -158,6 +171,11 @@ def _since(start: int, moment: str) -> int | None:
     return waited if 0 <= waited < _MAX_WAIT_MS else None
 
 
+def latency_ms(start: int, end: int) -> int | None:
+    """Return the latency in milliseconds; None unless both times are known and in their order."""
+    return round((end - start) / _NS_PER_MS) if 0 < start <= end else None
+
+
 def _sum(facts: Facts, *fields: str) -> int:
     return sum(facts.get(field, 0) for field in fields)
 
@@ -167,7 +185,7 @@ def _keep(facts: Facts, field: str, tokens: int) -> None:
         facts[field] = tokens
 
 
-_TOKENS = ("input", "output", "cached", "written", "reasoning", "audio_input", "audio_output")
+_TOKENS = ("input", "output", "cached", "written", "written_1h", "reasoning", "audio_input", "audio_output")
 _FILLED_ALWAYS = ("session", "user", "tags", "agent")
 _FILLED_BY_ONE = ("cost", "first_token", "finish_reasons")
 
@@ -178,6 +196,9 @@ def fill(call: Call, other: Call, *, is_same: bool) -> None:
     if is_same and "input" not in call.facts and "output" not in call.facts:
         # Token counts are taken together, from one record.
         fields += _TOKENS
+        if call.end < other.end and "input" in other.facts:
+            # Its record ended when the stream was opened; the counts came with its end.
+            call.start, call.end, call.latency_ms = other.start, other.end, other.latency_ms
     for field in fields:
         if field in other.facts:
             call.facts.setdefault(field, other.facts[field])

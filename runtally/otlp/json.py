@@ -16,7 +16,7 @@ from runtally.otlp.values import (
     MAX_FIELDS,
     MAX_GROUPS,
     MAX_ITEMS,
-    RAW_REQUEST,
+    NAMES,
     SPAN_ID_BYTES,
     TRACE_ID_BYTES,
     Attributes,
@@ -35,7 +35,8 @@ from runtally.otlp.values import (
 
 _STATUS_ERROR = {2, "2", "STATUS_CODE_ERROR"}
 _DELTA = {1, "1", "AGGREGATION_TEMPORALITY_DELTA"}
-_EXCEPTION, _RAW_REQUEST = (msgspec.json.encode(name) for name in (EXCEPTION, RAW_REQUEST))
+_EXCEPTION = msgspec.json.encode(EXCEPTION)
+_NAMES = {msgspec.json.encode(name): name for name in NAMES}
 _OF_EVENT = Wanted(frozenset({EXCEPTION_TYPE}))
 # 2^64 has as many digits; a longer text is no number of nanoseconds.
 _MAX_DIGITS = 20
@@ -117,6 +118,7 @@ class _Resource(msgspec.Struct, gc=False):
 
 class _Scope(msgspec.Struct, gc=False):
     name: str | None = None
+    version: str | None = None
 
 
 class _ScopeSpans(msgspec.Struct, gc=False):
@@ -197,11 +199,11 @@ def read_spans(body: bytes, rules: Rules) -> Iterator[Span]:
         for group in _bounded(sent.resource_spans, MAX_GROUPS):
             resource = resources.read(group.resource) if group else None
             for scoped in _bounded(group.scope_spans, MAX_GROUPS) if group else ():
-                name = (scoped and scoped.scope and scoped.scope.name) or ""
+                scope = (scoped and scoped.scope) or _Scope()
                 for item in _bounded(scoped.spans, MAX_GROUPS) if scoped else ():
                     span = _span.decode(item) if isinstance(item, Raw) else item
                     if span is not None and resource is not None:
-                        yield _read_span(span, resource, name, rules)
+                        yield _read_span(span, resource, scope, rules)
     except _WRONG:
         raise Malformed from None
 
@@ -262,12 +264,12 @@ class _Resources:
         return known
 
 
-def _read_span(sent: _Span, resource: Resource, scope: str, rules: Rules) -> Span:
-    span = Span(resource, scope)
+def _read_span(sent: _Span, resource: Resource, scope: _Scope, rules: Rules) -> Span:
+    span = Span(resource, scope.name or "", scope_version=scope.version or "")
     span.trace_id = _id(sent.trace_id, TRACE_ID_BYTES)
     span.span_id = _id(sent.span_id, SPAN_ID_BYTES)
     span.parent_id = _id(sent.parent_span_id, SPAN_ID_BYTES)
-    span.is_raw_request = sent.name is not UNSET and bytes(sent.name) == _RAW_REQUEST
+    span.name = "" if sent.name is UNSET else _NAMES.get(bytes(sent.name), "")
     span.start, span.end = _nanoseconds(sent.start_time_unix_nano), _nanoseconds(sent.end_time_unix_nano)
     span.has_failed = sent.status is not None and sent.status.code in _STATUS_ERROR
     for event in _bounded(sent.events, MAX_FIELDS):

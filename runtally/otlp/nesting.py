@@ -4,17 +4,23 @@ Outer calls are those of frameworks, which repeat what the client library below 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from runtally.otlp.attributes import FIELDS, read_facts
 from runtally.otlp.calls import Call, fill
-from runtally.otlp.values import TRACE_ID_BYTES, Span
+from runtally.otlp.twins import may_be_same
+from runtally.otlp.values import TRACE_ID_BYTES, Attributes, Span
 
 SpanKey: TypeAlias = bytes
 """Trace id and span id."""
 
 # A chain of spans may be as long as a request; the span that is looked for is near.
 _MAX_STEPS = 64
+_PEOPLE = frozenset({*FIELDS["session"][1], *FIELDS["user"][1]})
+
+People: TypeAlias = tuple[str | None, str | None]
+"""The session and the user that a span names."""
 
 
 class Lineage:
@@ -22,12 +28,16 @@ class Lineage:
 
     def __init__(self) -> None:
         self._parents: dict[SpanKey, SpanKey] = {}
+        self.people: dict[tuple[str, SpanKey], People] = {}
+        """The session and user of each span that names one, by its project."""
 
-    def add(self, span: Span) -> SpanKey:
+    def add(self, span: Span, project_id: str) -> SpanKey:
         """Add a span and return its key; empty if its ids are not valid."""
         if not span.trace_id or not span.span_id:
             return b""
         key = span.trace_id + span.span_id
+        if not _PEOPLE.isdisjoint(span.attributes):
+            self.people[project_id, key] = _people_of(span.attributes)
         if span.parent_id and span.parent_id != span.span_id:
             self._parents[key] = span.trace_id + span.parent_id
         return key
@@ -40,6 +50,17 @@ class Lineage:
                 return
             yield parent
             key = parent
+
+    def fill_people(self, calls: Sequence[Call], earlier: Callable[[str, SpanKey], People | None]) -> None:
+        """Fill the empty session and user of calls from the nearest span above that names them, here or in an `earlier` request."""
+        for call in calls:
+            if "session" in call.facts and "user" in call.facts:
+                continue
+            for key in self.up(call.key):
+                people = self.people.get((call.project_id, key)) or earlier(call.project_id, key)
+                for field, name in zip(("session", "user"), people or (), strict=False):
+                    if name is not None:
+                        call.facts.setdefault(field, name)
 
     def above(self, keys: Iterable[SpanKey]) -> set[SpanKey]:
         """Return all ancestors of these spans, including the first of each chain that is not in this request.
@@ -59,6 +80,31 @@ class Lineage:
         return key not in self._parents
 
 
+def _people_of(attributes: Attributes) -> People:
+    facts = read_facts({name: value for name, value in attributes.items() if name in _PEOPLE}, {})
+    return facts.get("session"), facts.get("user")
+
+
+def _is_another(outer: Call, inner: Call) -> bool:
+    """Return whether the inner call was made by a tool of the outer one: another model, with counts that are not the outer's."""
+    if (
+        not outer.models
+        or not inner.models
+        or any(_is_like(one, other) for one in outer.models for other in inner.models)
+    ):
+        return False
+    counts_differ = None not in (outer.tokens[0], inner.tokens[0]) and not may_be_same(outer, inner)
+    return counts_differ or _is_embedding(outer) is not _is_embedding(inner)
+
+
+def _is_like(model: str, other: str) -> bool:
+    return model.startswith(other) or other.startswith(model)
+
+
+def _is_embedding(call: Call) -> bool:
+    return any("embed" in name for name in (*call.models, str(call.facts.get("operation", "")).casefold()))
+
+
 def keep_innermost(calls: Sequence[Call], lineage: Lineage, above: Sequence[SpanKey]) -> list[Call]:
     """Keep the calls that enclose no other call; `above` are spans that enclose a call of another request.
 
@@ -69,6 +115,9 @@ def keep_innermost(calls: Sequence[Call], lineage: Lineage, above: Sequence[Span
     inner = [call for call in calls if call.key not in outer]
     taken = {call.key: call for call in calls if call.key in outer}
     if taken:
+        others = _with_calls_of_tools(taken, inner, lineage)
+        inner += [taken.pop(key) for key in others]
+    if taken:
         chains = {call.key: [key for key in lineage.up(call.key) if key in taken] for call in inner}
         shares = Counter(key for chain in chains.values() for key in chain)
         for call in inner:
@@ -76,6 +125,16 @@ def keep_innermost(calls: Sequence[Call], lineage: Lineage, above: Sequence[Span
                 fill(call, taken[key], is_same=shares[key] == 1)
             call.parent_id = _parent_that_stays(call, lineage, taken.keys())
     return inner
+
+
+def _with_calls_of_tools(taken: Mapping[SpanKey, Call], inner: Sequence[Call], lineage: Lineage) -> list[SpanKey]:
+    """Return the outer calls below which there are only calls of their tools: they are calls of their own."""
+    below: dict[SpanKey, list[Call]] = {}
+    for call in inner:
+        for key in lineage.up(call.key):
+            if key in taken:
+                below.setdefault(key, []).append(call)
+    return [key for key, calls in below.items() if all(_is_another(taken[key], call) for call in calls)]
 
 
 def _parent_that_stays(call: Call, lineage: Lineage, taken: Iterable[SpanKey]) -> bytes:

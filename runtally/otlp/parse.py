@@ -88,6 +88,21 @@ def texts(value: Value) -> list[str] | None:
     return found or None
 
 
+def reasons(value: Value) -> list[str] | None:
+    """Parse why a call ended; the member of an enumeration, such as `FinishReason.STOP`, by its value."""
+    found = texts(value)
+    return found and [each.rpartition(".")[2].lower() if _MEMBER_OF.fullmatch(each) else each for each in found]
+
+
+_MEMBER_OF = re.compile(r"[A-Z]\w*Reason\w*\.[A-Z_]+")
+
+
+def conversation(value: Value) -> str | None:
+    """Parse the id of a session; the id of the answer before, which some send, is none."""
+    found = text(value)
+    return None if found is None or found.startswith("resp_") else found
+
+
 def flag(value: Value) -> bool | None:
     if isinstance(value, str):
         return {"true": True, "false": False}.get(value.strip().casefold())
@@ -202,15 +217,11 @@ class _Vendors(msgspec.Struct):
 _Number = int | float | str | None
 
 
-class _Details(msgspec.Struct):
-    cached_tokens: _Number = None
-    reasoning_tokens: _Number = None
-    audio_tokens: _Number = None
-
-
 class _LangChainDetails(msgspec.Struct):
     cache_read: _Number = None
     cache_creation: _Number = None
+    ephemeral_5m_input_tokens: _Number = None
+    ephemeral_1h_input_tokens: _Number = None
     reasoning: _Number = None
     audio: _Number = None
 
@@ -223,32 +234,6 @@ class _LangChainUsage(msgspec.Struct):
     total_tokens: _Number = None
     input_token_details: _LangChainDetails | None = None
     output_token_details: _LangChainDetails | None = None
-
-
-class _Usage(msgspec.Struct):
-    """Token counts sent to Langfuse, under the names of OpenAI, Anthropic, Langfuse or LangChain."""
-
-    prompt_tokens: _Number = None
-    input_tokens: _Number = None
-    input: _Number = None
-    completion_tokens: _Number = None
-    output_tokens: _Number = None
-    output: _Number = None
-    total_tokens: _Number = None
-    total: _Number = None
-    prompt_tokens_details: _Details | None = None
-    input_tokens_details: _Details | None = None
-    completion_tokens_details: _Details | None = None
-    output_tokens_details: _Details | None = None
-    cache_read_input_tokens: _Number = None
-    input_cached_tokens: _Number = None
-    input_cache_read: _Number = None
-    cache_creation_input_tokens: _Number = None
-    input_cache_creation: _Number = None
-    output_reasoning_tokens: _Number = None
-    output_reasoning: _Number = None
-    input_audio: _Number = None
-    output_audio: _Number = None
 
 
 def invocation_parameters(value: Value) -> Found:
@@ -298,23 +283,93 @@ def provider_metadata(value: Value) -> Found:
 
 
 def usage_details(value: Value) -> Found:
-    sent = _decoded(value, _Usage)
+    """Parse the counts sent to Langfuse, under the names of OpenAI, Anthropic or Langfuse.
+
+    Keys that begin with `input` or `output` are parts beside each other, unless a total says something else: they are
+    added up.
+    """
+    sent = _decoded(value, dict[str, Any])
     if sent is None:
         return {}
-    of_input = sent.prompt_tokens_details or sent.input_tokens_details or _Details()
-    of_output = sent.completion_tokens_details or sent.output_tokens_details or _Details()
-    return {
-        "input": _first(sent.prompt_tokens, sent.input_tokens, sent.input),
-        "output": _first(sent.completion_tokens, sent.output_tokens, sent.output),
-        "total": _first(sent.total_tokens, sent.total),
-        "cached": _first(
-            of_input.cached_tokens, sent.cache_read_input_tokens, sent.input_cached_tokens, sent.input_cache_read
-        ),
-        "written": _first(sent.cache_creation_input_tokens, sent.input_cache_creation),
-        "reasoning": _first(of_output.reasoning_tokens, sent.output_reasoning_tokens, sent.output_reasoning),
-        "audio_input": _first(of_input.audio_tokens, sent.input_audio),
-        "audio_output": _first(of_output.audio_tokens, sent.output_audio),
+    of_input, of_output = (
+        next((part for name in names if isinstance(part := sent.get(name), dict)), {})
+        for names in (_OF_INPUT, _OF_OUTPUT)
+    )
+    total = _first(sent.get("total_tokens"), sent.get("total"))
+    parts = {name: tokens for name, each in sent.items() if (tokens := _first(each)) is not None}
+    inputs, outputs = (_begin(parts, begin) for begin in ("input", "output"))
+    found: Found = {
+        "input": _first(*(sent.get(name) for name in ("prompt_tokens", "input_tokens", "input"))),
+        "output": _first(*(sent.get(name) for name in ("completion_tokens", "output_tokens", "output"))),
+        "total": total,
+        "cached": _first(of_input.get("cached_tokens"), *map(parts.get, _CACHED)),
+        "written": _first(*map(parts.get, _WRITTEN)),
+        "written_1h": _first(*map(parts.get, _WRITTEN_1H)),
+        "reasoning": _first(of_output.get("reasoning_tokens"), *map(parts.get, _REASONING)),
+        "audio_input": _first(of_input.get("audio_tokens"), *map(parts.get, _AUDIO_INPUT)),
+        "audio_output": _first(of_output.get("audio_tokens"), *map(parts.get, _AUDIO_OUTPUT)),
     }
+    is_langfuses = "input" in parts and parts.keys().isdisjoint(_OTHERS)
+    if is_langfuses and not of_input and not of_output and total in {None, inputs + outputs}:
+        found |= {"input": inputs, "output": outputs if outputs or "output" in parts else None}
+        # Anthropic's keys begin otherwise, and are parts too.
+        if total is None and not parts.keys().isdisjoint(_BESIDE):
+            found["counted_apart"] = True
+        if found["written_1h"] and found["written"]:
+            found["written"] += found["written_1h"]
+    return {name: each for name, each in found.items() if each is not None}
+
+
+_OF_INPUT, _OF_OUTPUT = (
+    ("prompt_tokens_details", "input_tokens_details"),
+    ("completion_tokens_details", "output_tokens_details"),
+)
+_OTHERS = ("prompt_tokens", "input_tokens", "completion_tokens", "output_tokens")
+_BESIDE = ("cache_read_input_tokens", "cache_creation_input_tokens")
+_CACHED = ("cache_read_input_tokens", "input_cached_tokens", "input_cache_read", "input_cache_read_tokens")
+_WRITTEN = (
+    "cache_creation_input_tokens", "input_cache_creation", "input_cache_write_tokens", "input_cache_write", "input_cache_creation_5m",
+)  # fmt: skip
+_WRITTEN_1H = ("input_cache_creation_1h",)
+_REASONING = ("output_reasoning_tokens", "output_reasoning")
+_AUDIO_INPUT, _AUDIO_OUTPUT = ("input_audio", "input_audio_tokens"), ("output_audio", "output_audio_tokens")
+
+
+def _begin(parts: dict[str, int], begin: str) -> int:
+    return sum(tokens for name, tokens in parts.items() if name.startswith(begin))
+
+
+def mlflow_usage(value: Value) -> Found:
+    """Parse the counts that MLflow keeps, whose input holds what was cached."""
+    sent = _decoded(value, dict[str, Any])
+    if sent is None:
+        return {}
+    names = {
+        "input": "input_tokens",
+        "output": "output_tokens",
+        "total": "total_tokens",
+        "cached": "cache_read_input_tokens",
+        "written": "cache_creation_input_tokens",
+        "written_1h": "cache_creation_input_tokens_above_1hr",
+    }
+    counts = {field: _first(sent.get(name)) for field, name in names.items()}
+    return {field: tokens for field, tokens in counts.items() if tokens is not None}
+
+
+def quoted(value: Value) -> str | None:
+    """Parse a text that is sent as JSON, with its quotes, as MLflow does; None for any other."""
+    found = _decoded(value, str) if isinstance(value, str) and value.startswith('"') else None
+    return found.strip() or None if found is not None else None
+
+
+def quoted_model(value: Value) -> Found:
+    found = quoted(value)
+    return {"model": found} if found else {}
+
+
+def quoted_provider(value: Value) -> Found:
+    found = quoted(value)
+    return {"provider": found} if found else {}
 
 
 def langchain_usage(value: Value) -> Found:
@@ -330,7 +385,9 @@ def langchain_usage(value: Value) -> Found:
         "output": _first(sent.output_tokens),
         "total": _first(sent.total_tokens),
         "cached": _first(of_input.cache_read),
-        "written": _first(of_input.cache_creation),
+        "written": _first(of_input.cache_creation)
+        or _sum(of_input.ephemeral_5m_input_tokens, of_input.ephemeral_1h_input_tokens),
+        "written_1h": _first(of_input.ephemeral_1h_input_tokens),
         "reasoning": _first(of_output.reasoning),
         "audio_input": _first(of_input.audio),
         "audio_output": _first(of_output.audio),
@@ -339,14 +396,22 @@ def langchain_usage(value: Value) -> Found:
 
 _MEMBER = re.compile(
     r"['\"](cached_tokens|cache_read_input_tokens|cache_read|cache_creation_input_tokens|cache_creation"
-    r"|reasoning_tokens|reasoning)['\"]: ?(\d{1,16})\b"
+    r"|ephemeral_1h_input_tokens|reasoning_tokens|reasoning)['\"]: ?(\d{1,16})\b"
 )
+# Both details call it the same.
+_AUDIO = {
+    f"audio_{side}": re.compile(
+        rf"['\"]{name}_tokens_details['\"]: ?\{{[^{{}}]*?['\"]audio_tokens['\"]: ?(\d{{1,15}})\b"
+    )
+    for side, name in (("input", "prompt"), ("output", "completion"))
+}
 _MEMBERS = {
     "cached_tokens": "cached",
     "cache_read_input_tokens": "cached",
     "cache_read": "cached",
     "cache_creation_input_tokens": "written",
     "cache_creation": "written",
+    "ephemeral_1h_input_tokens": "written_1h",
     "reasoning_tokens": "reasoning",
     "reasoning": "reasoning",
 }
@@ -359,7 +424,11 @@ def literal(value: Value) -> Found:
     """
     found: Found = {}
     if isinstance(value, str):
-        for member, digits in _MEMBER.findall(value[:_MAX_LITERAL_CHARS]):
+        text = value[:_MAX_LITERAL_CHARS]
+        for field, pattern in _AUDIO.items():
+            if match := pattern.search(text):
+                found[field] = int(match.group(1))
+        for member, digits in _MEMBER.findall(text):
             field, tokens = _MEMBERS[member], count(digits)
             if tokens is not None:
                 found[field] = max(found.get(field, 0), tokens)
@@ -370,9 +439,15 @@ def _first(*values: _Number) -> int | None:
     return next(_counts(values), None)
 
 
+def _sum(*values: _Number) -> int | None:
+    """Add up counts; LangChain writes 0 for the whole where it has the parts."""
+    found = list(_counts(values))
+    return sum(found) if found else None
+
+
 def _counts(values: tuple[_Number, ...]) -> Iterator[int]:
     for value in values:
-        if value is not None and (found := count(value)) is not None:
+        if isinstance(value, int | float | str) and (found := count(value)) is not None:
             yield found
 
 

@@ -15,7 +15,7 @@ from runtally.otlp.values import (
     MAX_FIELDS,
     MAX_GROUPS,
     MAX_ITEMS,
-    RAW_REQUEST,
+    NAMES,
     SPAN_ID_BYTES,
     TRACE_ID_BYTES,
     Attributes,
@@ -36,6 +36,7 @@ from runtally.otlp.wire import BYTES, FIXED64, MAX_TAG, MIN_TAG, MORE, UINT64, V
 _REQUEST_RESOURCE = _KEY = _ITEM = 1 << 3 | BYTES
 _KEY_VALUE = 2 << 3 | BYTES
 _RESOURCE_ATTRIBUTE = _SCOPE_NAME = 1 << 3 | BYTES
+_SCOPE_VERSION = 2 << 3 | BYTES
 _ANY_STRING, _ANY_BOOL, _ANY_INT = 1 << 3 | BYTES, 2 << 3 | VARINT, 3 << 3 | VARINT
 _ANY_DOUBLE, _ANY_ARRAY = 4 << 3 | FIXED64, 5 << 3 | BYTES
 _ANY_OTHER = frozenset({6 << 3 | BYTES, 7 << 3 | BYTES, 8 << 3 | VARINT})
@@ -59,7 +60,9 @@ _STATUS_ERROR, _DELTA = 2, 1
 _INT64_MAX = 2**63 - 1
 _uint64 = Struct("<Q").unpack_from
 _int64, _double = Struct("<q").unpack_from, Struct("<d").unpack_from
-_EXCEPTION, _RAW_REQUEST = EXCEPTION.encode(), RAW_REQUEST.encode()
+_EXCEPTION = EXCEPTION.encode()
+_NAMES = {name.encode(): name for name in NAMES}
+_LONGEST_NAME = max(map(len, _NAMES))
 _OF_EVENT = Wanted(frozenset({EXCEPTION_TYPE}))
 # The longest attribute that is remembered within a request, and how many are, as many records repeat the same ones.
 _SHORT, _MAX_KNOWN = 128, 4_096
@@ -106,7 +109,7 @@ def _records(
                     raise Malformed
                 for scope_begin, scope_end in scopes:
                     scope, records = group(body, scope_begin, scope_end)
-                    name = _scope_name(scope)
+                    name, attributes.scope_version = _scope(scope)
                     for record_begin, record_end in records:
                         yield read(body, record_begin, record_end, resource, name, attributes)
     except _WRONG:
@@ -119,6 +122,8 @@ class _Attributes:
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
         self.known: dict[bytes, tuple[str, Value] | None] = {}
+        self.scope_version = ""
+        """The version of the scope whose records are being read."""
         self._wanted = rules.record
 
     def read(self, body: bytes, pos: int, end: int) -> tuple[str, Value] | None:
@@ -157,18 +162,21 @@ def _resource_attributes(raw: bytes, wanted: Wanted) -> Attributes:
     return attributes
 
 
-def _scope_name(raw: bytes) -> str:
-    name = b""
+def _scope(raw: bytes) -> tuple[str, str]:
+    """Return the name and the version of a scope."""
+    name = version = b""
     for tag, begin, stop in fields(raw, 0, len(raw)):
         if tag == _SCOPE_NAME:
             name = raw[begin:stop]
-    return name.decode()
+        elif tag == _SCOPE_VERSION:
+            version = raw[begin:stop]
+    return name.decode(), version.decode(errors="replace")
 
 
 def _span(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # One loop over the fields: calls would take longer than what they do.
     body: bytes, pos: int, end: int, resource: Resource, scope: str, reader: _Attributes
 ) -> Span:
-    span = Span(resource, scope)
+    span = Span(resource, scope, scope_version=reader.scope_version)
     attributes: Attributes = {}
     known, read = reader.known, reader.read
     left = MAX_FIELDS
@@ -199,7 +207,7 @@ def _span(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # One loop over th
             elif tag == _SPAN_PARENT:
                 span.parent_id = _id(body[pos:stop], SPAN_ID_BYTES)
             elif tag == _SPAN_NAME:
-                span.is_raw_request = body[pos:stop] == _RAW_REQUEST
+                span.name = _NAMES.get(body[pos:stop], "") if size <= _LONGEST_NAME else ""
             elif tag == _SPAN_EVENT:
                 if body.find(_EXCEPTION, pos, stop) >= 0:
                     _read_event(body, pos, stop, span)

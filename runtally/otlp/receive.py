@@ -22,15 +22,23 @@ from runtally.otlp.agents.metrics import NAMES as POINT_NAMES
 from runtally.otlp.agents.records import BODIES, Place, RecordReader
 from runtally.otlp.agents.records import NAMES as RECORD_NAMES
 from runtally.otlp.agents.spans import add_agent, is_agents_call, read_other_span
-from runtally.otlp.attributes import Facts, read_facts, read_free, wanted_of_resources, wanted_of_spans
+from runtally.otlp.attributes import COUNTS, Facts, read_facts, read_free, wanted_of_resources, wanted_of_spans
 from runtally.otlp.bodies import LargeBodies
-from runtally.otlp.calls import Call, ending, normalize_tokens, resolve_first_token, resolve_response_model
+from runtally.otlp.calls import (
+    Call,
+    ending,
+    latency_ms,
+    normalize_tokens,
+    resolve_first_token,
+    resolve_response_model,
+)
 from runtally.otlp.clients import ClientCounter
 from runtally.otlp.nesting import Lineage, keep_innermost
 from runtally.otlp.origins import Origins
 from runtally.otlp.projects import ProjectRule, valid_project
 from runtally.otlp.recent import Recent, SpanPlace
-from runtally.otlp.runs import INVALID_ID, latency_ms, wire_run
+from runtally.otlp.runs import INVALID_ID, wire_run
+from runtally.otlp.scopes import counts_apart, vendor_of
 from runtally.otlp.spans import has_failed, is_call
 from runtally.otlp.twins import keep_one_of_each
 from runtally.otlp.values import LogRecord, Malformed, Metric, Rules, Span, Wanted
@@ -151,6 +159,7 @@ class Receiver:
             return outcome
         read = await self._read(body, sender, outcome, is_json=is_json)
         kept = keep_innermost(read.calls, read.lineage, [key for _, key in read.above])
+        read.lineage.fill_people(kept, self._recent.people_of)
         kept = await (asyncio.to_thread(keep_one_of_each, kept) if len(kept) > _MANY_CALLS else _at_once(kept))
         kept = [*(call for call in kept if not self._recent.takes(call)), *read.apart]
         calls = [*read.calls, *read.apart]
@@ -158,6 +167,7 @@ class Receiver:
         stored = await self._store(await _admitted(kept, sender, outcome), sender, outcome)
         with_spans = [call for call in stored if call.key]
         self._recent.add(with_spans, _still_to_come(with_spans, read.above, read.lineage))
+        self._recent.add_people(read.lineage.people)
         read.origins.count(calls, kept, stored)
         read.origins.tell(self._clients, sender.exporter, "traces")
         count_otlp("traces", read=outcome.read, runs=outcome.runs, rejected=outcome.rejected, twins=outcome.twins)
@@ -253,7 +263,7 @@ class Receiver:
             await _take_turns(outcome)
             project_id, of_resource, tally = read.origins.of(span.resource)
             tally.records += 1
-            key = read.lineage.add(span)
+            key = read.lineage.add(span, project_id)
             if key and self._recent.is_above(project_id, key):
                 read.above.append((project_id, key))
             agent = find_agent(span.resource.attributes, span.scope)
@@ -352,9 +362,13 @@ def call_of(span: Span, key: bytes, project_id: str, of_resource: Facts, more: f
     facts = read_facts(span.attributes, of_resource)
     if str(facts.get("operation", "")).endswith(_STREAM):
         facts.setdefault("streamed", True)
-    failed = has_failed(span)
+    failed = has_failed(span) or (facts.get("finish_reasons") == ["error"] and facts.keys().isdisjoint(COUNTS))
+    if counts_apart(span, str(facts.get("model", ""))):
+        facts["counted_apart"] = True
+    if "provider" not in facts and (vendor := vendor_of(span.scope)):
+        facts["provider"] = vendor
     normalize_tokens(facts, has_failed=failed)
-    resolve_first_token(facts, span.start)
+    resolve_first_token(facts, span.start, span.end)
     resolve_response_model(facts)
     ended = ending(facts, span.exception_type, has_failed=failed)
     trace_id = span.trace_id.hex()

@@ -4,12 +4,13 @@ Other workers do not know of it; one call may then stay two runs, if its spans a
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 
 from runtally.models.run import Status
 from runtally.otlp.calls import Call
+from runtally.otlp.nesting import People
 from runtally.otlp.twins import encloses, may_be_same
 
 SECONDS = 60.0
@@ -49,6 +50,7 @@ class Recent:
         self._seconds = seconds
         self._above: dict[SpanPlace, float] = {}
         self._taken: dict[SpanPlace, float] = {}
+        self._people: dict[SpanPlace, tuple[float, People]] = {}
         self._entries: deque[_Entry] = deque()
         self._calls: dict[_Key, dict[str, deque[_Stored]]] = {}
         self._scopes: dict[_Sender, Counter[str]] = {}
@@ -57,6 +59,22 @@ class Recent:
     def is_above(self, project_id: str, key: bytes) -> bool:
         """Return whether a call of the project below this span was stored."""
         return bool(self._above) and self._above.get((project_id, key), 0.0) > self._seconds()
+
+    def people_of(self, project_id: str, key: bytes) -> People | None:
+        """Return the session and the user that a span of the project named."""
+        until, people = self._people.get((project_id, key), (0.0, None))
+        return people if until > self._seconds() else None
+
+    def add_people(self, people: Mapping[SpanPlace, People]) -> None:
+        """Remember the sessions and users that spans named."""
+        until = self._seconds() + SECONDS
+        for place, named in people.items():
+            self._people.pop(place, None)
+            self._people[place] = until, named
+        while self._people and (
+            len(self._people) > MAX_CALLS or next(iter(self._people.values()))[0] <= until - SECONDS
+        ):
+            del self._people[next(iter(self._people))]
 
     def takes(self, call: Call) -> bool:
         """Return whether a stored call has this one, which encloses it, as its twin.

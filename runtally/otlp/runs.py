@@ -15,13 +15,14 @@ from runtally.ingest.wire import WireRun
 from runtally.otlp.attributes import Facts
 from runtally.otlp.calls import Call
 from runtally.otlp.parse import is_kept
+from runtally.otlp.scopes import is_framework
 from runtally.otlp.values import Value
 from runtally.pricing.providers import stored_name
 
 _T = TypeVar("_T")
 
 UNKNOWN = "unknown"
-_NS_PER_MS, _NS_PER_US, _US_PER_SECOND = 1_000_000, 1_000, 1_000_000
+_NS_PER_US, _US_PER_SECOND = 1_000, 1_000_000
 _ROOM = MAX_METADATA_BYTES - 1_024
 
 INVALID_ID = Detail("spanId", "must be 8 bytes that are not all 0, in a trace whose id is 16 such bytes")
@@ -49,7 +50,7 @@ def wire_run(call: Call, dropped: frozenset[str] = frozenset()) -> DecodedRun:
     """Convert the call to a run, without what the operator drops by name; a `BadRun` if it is invalid."""
     facts = call.facts
     provider, provider_name = _provider(facts)
-    model = facts.get("model") or UNKNOWN
+    model = _model(facts, provider)
     wrong = tuple(_faults(call, provider, model))
     if wrong:
         return BadRun(wrong, None)
@@ -72,6 +73,7 @@ def wire_run(call: Call, dropped: frozenset[str] = frozenset()) -> DecodedRun:
         reasoning_tokens=facts.get("reasoning"),
         audio_input_tokens=facts.get("audio_input"),
         audio_output_tokens=facts.get("audio_output"),
+        units={"cacheWrite1h": facts["written_1h"]} if facts.get("written_1h") else None,
         cost_usd=_amount(facts.get("cost")),
         experiment_id=facts.get("experiment"),
         session_id=_unless("session", dropped, facts.get("session")),
@@ -87,11 +89,6 @@ def _unless(name: str, dropped: frozenset[str], value: _T | None) -> _T | None:
     return None if name in dropped else value
 
 
-def latency_ms(start: int, end: int) -> int | None:
-    """Return the latency in milliseconds; None unless both times are known."""
-    return round(max(end - start, 0) / _NS_PER_MS) if start and end else None
-
-
 def _faults(call: Call, provider: str, model: str) -> Iterator[Detail]:
     texts = (("provider", provider), ("model", model), ("experimentId", call.facts.get("experiment") or ""))
     for path, text in texts:
@@ -102,6 +99,8 @@ def _faults(call: Call, provider: str, model: str) -> Iterator[Detail]:
 def _provider(facts: Facts) -> tuple[str, str | None]:
     """Return the provider as the catalogue names it, and the name as sent if that differs."""
     sent = facts.get("provider")
+    if sent is not None and is_framework(sent):
+        sent = None
     if sent is None and "provider_model" in facts:
         sent = facts["provider_model"].partition("/")[0] if "/" in facts["provider_model"] else None
     if sent is None and "model" in facts:
@@ -110,6 +109,15 @@ def _provider(facts: Facts) -> tuple[str, str | None]:
         return UNKNOWN, None
     stored = stored_name(sent)
     return stored, None if stored == sent or not is_kept(sent) else sent
+
+
+def _model(facts: Facts, provider: str) -> str:
+    """Return the model, without its provider's name before it where the rest is a model of the provider's."""
+    model: str = facts.get("model") or UNKNOWN
+    head, slash, rest = model.partition("/")
+    if slash and stored_name(head) == provider and provider_and_model(rest)[0] == provider:
+        return rest
+    return model
 
 
 def _timestamp(nanoseconds: int) -> str:

@@ -12,6 +12,7 @@ from runtally.otlp.attributes import (
     LANGSMITH_KIND,
     LEVEL,
     LOGFIRE_TYPE,
+    MLFLOW_TYPE,
     MODEL_NAMES,
     OBSERVATION_TYPE,
     OPENINFERENCE_KIND,
@@ -21,14 +22,20 @@ from runtally.otlp.attributes import (
     REQUEST_TYPE,
     TRACELOOP_KIND,
 )
-from runtally.otlp.values import Attributes, Span
+from runtally.otlp.values import RAW_REQUEST, Attributes, Span
 
 _PENDING = "pending_span"
 _AI_SDK_CALLS = (".doGenerate", ".doStream", ".doEmbed", ".doRerank")
 _LANGFUSE_CALLS = frozenset({"generation", "embedding"})
 _LANGSMITH_CALL = "llm"
 _OPENINFERENCE_CALLS = frozenset({"llm", "embedding"})
-_REQUEST_TYPES = frozenset({"chat", "completion", "embedding", "rerank"})
+# LiteLLM writes the name of the function that was called, with an `a` in front of those that are awaited.
+_LITELLM = frozenset({
+    "chat", "completion", "text_completion", "embedding", "rerank", "responses", "anthropic_messages", "image_generation",
+    "image_edit", "transcription", "speech", "generate_content", "ocr",
+})  # fmt: skip
+_REQUEST_TYPES = _LITELLM | {f"a{name}" for name in _LITELLM}
+_MLFLOW_CALLS = frozenset({"CHAT_MODEL", "LLM", "EMBEDDING"})
 _KNOWN_OPERATIONS = frozenset({"chat", "text_completion", "generate_content", "embeddings"})
 _OTHER_OPERATIONS = frozenset({"plan", "retrieval", "fetch_response"})
 _OTHER_STARTS = ("create_", "invoke_", "execute_")
@@ -42,7 +49,7 @@ def is_call(span: Span) -> bool:
     """Return whether the span is one call of a model, by the first rule that applies to it."""
     attributes = span.attributes
     # Most spans are about other things, and have none of these attributes.
-    if _TELLING.isdisjoint(attributes) or span.is_raw_request or attributes.get(LOGFIRE_TYPE) == _PENDING:
+    if _TELLING.isdisjoint(attributes) or span.name == RAW_REQUEST or attributes.get(LOGFIRE_TYPE) == _PENDING:
         return False
     for name, decide in _RULES:
         if name in attributes and (said := _said(attributes, name)):
@@ -66,7 +73,12 @@ def _is_operation(operation: str, span: Span) -> bool:
     if operation in _OTHER_OPERATIONS or operation.startswith(_OTHER_STARTS) or operation.endswith(_OTHER_ENDS):
         return False
     if not _has_model(span.attributes):
-        return False
+        # A call that was refused before its model was known.
+        return (
+            operation in _KNOWN_OPERATIONS
+            and has_failed(span)
+            and any(_said(span.attributes, name) for name in _PROVIDERS)
+        )
     return operation in _KNOWN_OPERATIONS or _has_count(span.attributes) or has_failed(span)
 
 
@@ -99,6 +111,7 @@ _RULES: tuple[tuple[str, Callable[[str, Span], bool]], ...] = (
     (LANGSMITH_KIND, lambda said, _: said.casefold() == _LANGSMITH_CALL),
     (OPERATION, _is_operation),
     (OPENINFERENCE_KIND, lambda said, _: said.casefold() in _OPENINFERENCE_CALLS),
+    (MLFLOW_TYPE, lambda said, span: parse.quoted(said) in _MLFLOW_CALLS and _has_model(span.attributes)),
 )
 """The attributes that tell the kind of a span, the most reliable first, each with its test."""
 _TELLING = frozenset({*(name for name, _ in _RULES), REQUEST_TYPE, *_PROVIDERS})

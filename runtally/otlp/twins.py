@@ -17,6 +17,8 @@ TOLERANCE_NS = 100_000
 # Langfuse's SDK begins a call before the instrumentation around it does, and ends a streamed one before that hears of the
 # last part.
 _LANGFUSE, _LANGFUSE_NS = "langfuse-sdk", 5_000_000
+# A stream that is left early ends for one of them after the other.
+_SAME_INPUT_NS = 5_000_000
 TOKENS, SHARE = 8, 0.02
 """The tolerance of output counts: so many tokens, or this part of the larger count."""
 # A call is compared with its neighbours in time; more are hardly ever under way in one process.
@@ -63,7 +65,8 @@ def may_be_same(call: Outline, other: Outline) -> bool:
 def encloses(outer: Outline, inner: Outline) -> bool:
     """Return whether the outer call was under way all the time that the inner one was."""
     tolerance = _tolerance(outer.scope, inner.scope)
-    return outer.start <= inner.start + tolerance and outer.end >= inner.end - tolerance
+    of_end = max(tolerance, _SAME_INPUT_NS) if _have_same_input(outer, inner) else tolerance
+    return outer.start <= inner.start + tolerance and outer.end >= inner.end - of_end
 
 
 def keep_one_of_each(calls: Sequence[Call]) -> list[Call]:
@@ -144,7 +147,7 @@ def _neighbours(call: Call, by_scope: dict[_Key, dict[str, _ScopeCalls]], limit:
                 continue
             tolerance = _tolerance(call.scope, scope)
             last = bisect_right(group.starts, call.start + tolerance) - 1
-            earliest = call.end - tolerance - group.longest
+            earliest = call.end - max(tolerance, _SAME_INPUT_NS) - group.longest
             while last >= 0 and limit > 0 and group.starts[last] >= earliest:
                 limit -= 1
                 yield group.calls[last]
@@ -153,6 +156,10 @@ def _neighbours(call: Call, by_scope: dict[_Key, dict[str, _ScopeCalls]], limit:
 
 def _tolerance(*scopes: str) -> int:
     return _LANGFUSE_NS if _LANGFUSE in scopes else TOLERANCE_NS
+
+
+def _have_same_input(call: Outline, other: Outline) -> bool:
+    return call.tokens[0] is not None and call.tokens[0] == other.tokens[0]
 
 
 def _equal(tokens: int | None, others: int | None) -> bool:

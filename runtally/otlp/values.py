@@ -20,7 +20,11 @@ EXCEPTION = "exception"
 EXCEPTION_TYPE = "exception.type"
 """The name of the only attribute that is read of that event."""
 RAW_REQUEST = "raw_gen_ai_request"
-"""The name of the spans in which LiteLLM repeats a call with its content; no other span name is read."""
+"""The name of the spans in which LiteLLM repeats a call with its content."""
+INVOKE_MODEL = "bedrock.invoke_model"
+"""The name of OpenInference's spans whose counts are those of the model's vendor."""
+NAMES = (RAW_REQUEST, INVOKE_MODEL)
+"""The names of spans that are read; all others are not even decoded."""
 MAX_GROUPS = 100_000
 """The most resources and scopes of a request, and records of a scope: many empty ones cost hours for a few bytes."""
 MAX_FIELDS = 50_000
@@ -54,7 +58,9 @@ class Span(msgspec.Struct, eq=False):
     trace_id: bytes = b""
     span_id: bytes = b""
     parent_id: bytes = b""
-    is_raw_request: bool = False
+    scope_version: str = ""
+    name: str = ""
+    """One of `NAMES`, else empty."""
     start: int = 0
     end: int = 0
     has_failed: bool = False

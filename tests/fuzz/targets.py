@@ -76,7 +76,9 @@ def otlp(data: bytes) -> None:
     spans = [*_read(read(data, OF_SPANS)), *_read(read(data, OF_SPANS))]
     lineage = Lineage()
     calls = [
-        call_of(span, key, "project", {}, frozenset()) for span in spans if (key := lineage.add(span)) and is_call(span)
+        call_of(span, key, "project", {}, frozenset())
+        for span in spans
+        if (key := lineage.add(span, "project")) and is_call(span)
     ]
     inner = keep_innermost(calls, lineage, [])
     for call in keep_one_of_each(inner):

@@ -36,6 +36,7 @@ _TOKENS: Mapping[Agent, Mapping[str, tuple[str, ...]]] = {
         "output": ("output_tokens",),
         "cached": ("cache_read_tokens",),
         "written": ("cache_creation_tokens",),
+        "written_1h": ("cache_creation_1h_tokens",),
     },
     CODEX: {
         "input": ("input_token_count",),
@@ -59,6 +60,8 @@ _TOKENS: Mapping[Agent, Mapping[str, tuple[str, ...]]] = {
         "written": ("cacheWriteTokens", "cache_write_tokens"),
     },
 }
+# Qwen Code names only the kind of its key.
+_QWEN_VENDOR = "alibaba"
 _PROVIDERS = {CLAUDE: "anthropic", CODEX: "openai", GEMINI: "google"}
 _NAMES = (
     "event.name", "event.kind", "event.timestamp", "event.sequence", "request_id", "response_id", "model", "model_name", "endpoint",
@@ -216,6 +219,8 @@ def _facts(agent: Agent, sent: Attributes, resource: Attributes) -> Facts:
     if model:
         facts["model"] = model.removesuffix(_LONG_CONTEXT) if agent is CLAUDE else model
     provider = _PROVIDERS.get(agent) or _provider(sent, resource)
+    if provider is None and agent is QWEN and str(facts.get("model", "")).startswith("qwen"):
+        provider = _QWEN_VENDOR
     if provider:
         facts["provider"] = provider
     reasons = parse.texts(sent.get("finish_reasons", [])) or parse.texts(sent.get("stop_reason", []))

@@ -316,7 +316,7 @@ def test_qwen_tells_of_a_response_with_its_thoughts_in_the_output() -> None:
     (named,) = calls_of(record(sent), service="qwen-code", scope="qwen-code", keeps_email=False, **ALIBABA)
 
     assert tokens(call) == {"input": 1205, "output": 350, "cached": 1000, "reasoning": 200}
-    assert "provider" not in call.facts
+    assert call.facts["provider"] == "alibaba"
     assert named.facts["provider"] == "alibaba"
     assert call.about["agentName"] == "tester"
     assert "costBasis" not in call.about

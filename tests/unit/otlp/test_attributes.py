@@ -13,7 +13,7 @@ USAGE = {
     "input": 10, "output": 5, "total": 15,
     "prompt_tokens_details": {"cached_tokens": 4, "audio_tokens": 1},
     "completion_tokens_details": {"reasoning_tokens": 2, "audio_tokens": 3},
-    "cache_creation_input_tokens": 6,
+    "cache_creation_input_tokens": 6, "input_cache_creation_1h": 5,
 }  # fmt: skip
 IN_PARTS: dict[str, dict[str, Any]] = {
     "llm.invocation_parameters": {"model": "m", "tools": [{"description": "never decoded"}]},
@@ -32,27 +32,49 @@ IN_PARTS: dict[str, dict[str, Any]] = {
         "input_tokens": 10,
         "output_tokens": 5,
         "total_tokens": 15,
-        "input_token_details": {"cache_read": 4, "cache_creation": 6, "audio": 1},
+        "input_token_details": {
+            "cache_read": 4,
+            "cache_creation": 0,
+            "ephemeral_5m_input_tokens": 1,
+            "ephemeral_1h_input_tokens": 5,
+            "audio": 1,
+        },
         "output_token_details": {"reasoning": 2, "audio": 3},
     },
+    "mlflow.chat.tokenUsage": {
+        "input_tokens": 10,
+        "output_tokens": 5,
+        "total_tokens": 15,
+        "cache_read_input_tokens": 4,
+        "cache_creation_input_tokens": 6,
+        "cache_creation_input_tokens_above_1hr": 5,
+    },
 }
-LITERAL = "{'prompt_tokens': 9, 'prompt_tokens_details': {'cached_tokens': 4}, 'cache_creation_input_tokens': 6, 'reasoning_tokens': 2}"
+QUOTED = {"model": "m", "mlflow.llm.model": "m", "mlflow.llm.provider": "p"}
+LITERAL = (
+    "{'prompt_tokens': 9, 'prompt_tokens_details': {'cached_tokens': 4, 'audio_tokens': 1}, 'cache_creation_input_tokens': 6, "
+    "'completion_tokens_details': {'audio_tokens': 3, 'reasoning_tokens': 2}, 'ephemeral_1h_input_tokens': 5}"
+)
 EXPECTED = {
     "input": 10, "output": 5, "total": 15, "cached": 4, "written": 6, "reasoning": 2, "audio_input": 1, "audio_output": 3,
-    "cost": Decimal("0.5"), "model": "m", "vendor_input": 10, "counted_apart": True,
+    "cost": Decimal("0.5"), "model": "m", "vendor_input": 10, "counted_apart": True, "written_1h": 5, "provider": "p",
 }  # fmt: skip
 SENT: dict[str, Value] = {
     "input": 10, "output": 5, "total": 15, "cached": 4, "written": 6, "reasoning": 2, "audio_input": 1, "audio_output": 3,
     "audio_cached": 1, "cost": 0.5, "http_status": 429, "tags": ["a", "b"], "finish_reasons": ["stop"], "streamed": True,
-    "first_token_s": 0.25, "first_token_ms": 250.4,
+    "first_token_s": 0.25, "first_token_ms": 250.4, "written_1h": 5,
 }  # fmt: skip
 READ: dict[str, Any] = {**SENT, "cost": Decimal("0.5"), "first_token_s": 250, "first_token_ms": 250}
 CASES = [(field, name) for field, (_, names) in FIELDS.items() for name in names]
 
 
 def value_for(field: str, name: str) -> tuple[Value, Any]:
+    if (field, name) == ("counted_apart", "langfuse.observation.usage_details"):
+        return '{"input": 1, "cache_read_input_tokens": 2}', True
     if name in IN_PARTS:
         return msgspec.json.encode(IN_PARTS[name]).decode(), EXPECTED[field]
+    if name in QUOTED:
+        return f'"{QUOTED[name]}"', EXPECTED[field]
     if name in PARTS:
         return LITERAL, EXPECTED[field]
     return SENT.get(field, f"a {field}"), READ.get(field, f"a {field}")
@@ -129,7 +151,10 @@ def test_a_cost_of_nothing_leaves_the_word_to_the_next() -> None:
     [
         ({"prompt_tokens": 1, "input_tokens": 2, "input": 3, "completion_tokens": 4, "output": 6}, {"input": 1, "output": 4}),
         ({"input_tokens": 2, "input": 3, "output_tokens": 5}, {"input": 2, "output": 5}),
-        ({"input": 3, "cache_read_input_tokens": 7, "input_cached_tokens": 8}, {"input": 3, "cached": 7}),
+        ({"input": 3, "cache_read_input_tokens": 7}, {"input": 3, "cached": 7}),
+        ({"input": 3, "input_cached_tokens": 8, "output": 1, "output_reasoning_tokens": 2}, {"input": 11, "cached": 8, "output": 3}),
+        ({"input": 3, "input_cached_tokens": 8, "output": 1, "total": 4}, {"input": 3, "cached": 8, "output": 1}),
+        ({"input": 3, "input_cached_tokens": 8, "output": 1, "total": 12}, {"input": 11, "cached": 8, "output": 1}),
         ({"input_tokens_details": {"cached_tokens": 9}}, {"cached": 9}),
         ({"output_tokens_details": {"reasoning_tokens": 9}}, {"reasoning": 9}),
         ({"input": 3, "input_cache_read": 7, "input_cache_creation": 1, "output_reasoning": 2}, {"cached": 7, "written": 1, "reasoning": 2}),
@@ -206,7 +231,7 @@ def test_a_resource_speaks_for_its_spans_where_they_do_not() -> None:
 
 def test_attributes_that_people_add_are_kept_under_their_own_name() -> None:
     attributes: Attributes = {
-        "traceloop.association.properties.user_id": "u",
+        "traceloop.association.properties.tier": "u",
         "ai.telemetry.metadata.feature": "search",
         "langfuse.trace.metadata.team": "blue",
         "langfuse.observation.metadata.n": 5,
@@ -217,7 +242,7 @@ def test_attributes_that_people_add_are_kept_under_their_own_name() -> None:
     }
 
     assert read_free(attributes, frozenset({"tenant.id"})) == {
-        "user_id": "u", "feature": "search", "team": "blue", "n": 5, "ok": True, "tenant.id": "t",
+        "tier": "u", "feature": "search", "team": "blue", "n": 5, "ok": True, "tenant.id": "t",
     }  # fmt: skip
 
 
@@ -249,11 +274,14 @@ def test_an_object_in_a_text_may_hold_content_and_is_left_out(prefix: str, text:
     assert read_free({f"{prefix}a": text, f"{prefix}b": [text], f"{prefix}c": "d {e}"}, frozenset()) == {"c": "d {e}"}
 
 
-def test_a_field_below_a_prefix_is_kept_in_metadata_too() -> None:
-    sent: Attributes = {"traceloop.association.properties.session_id": "s"}
+def test_a_field_below_a_prefix_and_what_langchain_adds_is_no_metadata() -> None:
+    sent: Attributes = {
+        "traceloop.association.properties.session_id": "s",
+        "traceloop.association.properties.ls_model_name": "m",
+    }
 
     assert read_facts(sent, {}) == {"session": "s"}
-    assert read_free(sent, frozenset()) == {"session_id": "s"}
+    assert read_free(sent, frozenset()) == {}
 
 
 @pytest.mark.parametrize("large", ["x" * 257, ["a"] * 21, ["x" * 257], float("nan"), "a\0b"])

@@ -140,7 +140,7 @@ def test_a_call_that_did_not_fail_has_no_code() -> None:
 def test_the_first_part_of_an_answer_came_after_so_many_milliseconds(
     facts: dict[str, Any], expected: int | None
 ) -> None:
-    resolve_first_token(facts, NOON)
+    resolve_first_token(facts, NOON, 0)
 
     assert facts == ({} if expected is None else {"first_token": expected})
     assert NOON % (1000 * MS) == 0

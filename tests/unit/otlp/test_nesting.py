@@ -13,7 +13,7 @@ def lineage(*links: tuple[int, int]) -> Lineage:
     found = Lineage()
     for span, parent in links:
         key, above = key_of(span), key_of(parent)
-        found.add(Span(RESOURCE, "a", key[:16], key[16:], above[16:]))
+        found.add(Span(RESOURCE, "a", key[:16], key[16:], above[16:]), "p")
     return found
 
 

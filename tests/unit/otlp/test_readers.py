@@ -19,6 +19,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtoSpan
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from runtally.otlp import json, protobuf
+from runtally.otlp.values import NAMES as SPAN_NAMES
 from runtally.otlp.values import LogRecord, Malformed, Rules, Span, Value, Wanted
 from tests.spans import SPAN, TRACE, as_json, as_protobuf, make_request, make_span
 
@@ -65,7 +66,7 @@ spans = st.builds(
     span_id=ids,
     parent_span_id=ids,
     trace_state=texts,
-    name=texts | st.just("raw_gen_ai_request"),
+    name=texts | st.sampled_from(SPAN_NAMES),
     kind=st.sampled_from((0, 1, 5)),
     start_time_unix_nano=times,
     end_time_unix_nano=times,
@@ -84,6 +85,7 @@ def trace_requests(draw: st.DrawFn) -> ExportTraceServiceRequest:
         for _ in range(draw(st.integers(0, 2))):
             scoped = group.scope_spans.add()
             scoped.scope.name = draw(texts)
+            scoped.scope.version = draw(texts)
             scoped.spans.extend(draw(st.lists(spans, max_size=2)))
     return request
 
@@ -149,7 +151,8 @@ def expected_spans(request: ExportTraceServiceRequest) -> Iterator[tuple[object,
                     valid(span.trace_id, 16),
                     valid(span.span_id, 8),
                     valid(span.parent_span_id, 8),
-                    span.name == "raw_gen_ai_request",
+                    span.name if span.name in SPAN_NAMES else "",
+                    scoped.scope.version,
                     span.start_time_unix_nano,
                     span.end_time_unix_nano,
                     span.status.code == 2 or bool(exceptions),
@@ -165,7 +168,8 @@ def fields_of(span: Span) -> tuple[object, ...]:
         span.trace_id,
         span.span_id,
         span.parent_id,
-        span.is_raw_request,
+        span.name,
+        span.scope_version,
         span.start,
         span.end,
         span.has_failed,

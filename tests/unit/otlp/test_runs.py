@@ -9,8 +9,9 @@ import pytest
 from runtally.fields import MAX_METADATA_BYTES
 from runtally.ingest.decode import BadRun
 from runtally.ingest.wire import WireRun
+from runtally.otlp.calls import latency_ms
 from runtally.otlp.projects import ProjectRule
-from runtally.otlp.runs import latency_ms, wire_run
+from runtally.otlp.runs import wire_run
 from runtally.otlp.values import Value
 from tests.unit.otlp.factories import MS, NOON, make_call
 
@@ -155,9 +156,17 @@ def test_an_invalid_name_is_reported_without_the_value(field: str, path: str, va
 
 @pytest.mark.parametrize(
     ("start", "end", "expected"),
-    [(NOON, NOON + 1_499_999, 1), (NOON, NOON + 1_500_001, 2), (NOON, NOON - 1, 0), (0, NOON, None), (NOON, 0, None)],
+    [
+        (NOON, NOON + 1_499_999, 1),
+        (NOON, NOON + 1_500_001, 2),
+        (NOON, NOON - 1, None),
+        (0, NOON, None),
+        (NOON, 0, None),
+    ],
 )
-def test_a_latency_is_rounded_and_never_negative(start: int, end: int, expected: int | None) -> None:
+def test_a_latency_is_rounded_and_unknown_of_a_call_that_ends_before_it_starts(
+    start: int, end: int, expected: int | None
+) -> None:
     assert latency_ms(start, end) == expected
 
 

@@ -1,0 +1,387 @@
+"""Bodies as real instrumentations send them become the runs that their calls were."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from runtally.ingest.wire import WireRun
+from runtally.otlp import json, protobuf
+from runtally.otlp.attributes import wanted_of_resources, wanted_of_spans
+from runtally.otlp.nesting import Lineage, keep_innermost
+from runtally.otlp.receive import call_of
+from runtally.otlp.recent import Recent
+from runtally.otlp.runs import wire_run
+from runtally.otlp.spans import is_call
+from runtally.otlp.twins import keep_one_of_each
+from runtally.otlp.values import Rules, Span, Value
+from tests.spans import START, Json, as_json, as_protobuf, make_span
+
+RULES = Rules(wanted_of_resources(frozenset()), wanted_of_spans(frozenset()))
+MS = 1_000_000
+CLAUDE = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
+BESIDE: dict[str, Value] = {"gen_ai.usage.cache_read.input_tokens": 401, "gen_ai.usage.cache_write.input_tokens": 198}
+CHAT: dict[str, Value] = {
+    "gen_ai.operation.name": "chat",
+    "gen_ai.usage.input_tokens": 2011,
+    "gen_ai.usage.output_tokens": 97,
+}
+WHOLE = {"input_tokens": 2610, "output_tokens": 97, "cached_input_tokens": 401, "cache_write_tokens": 198}
+OPENINFERENCE: dict[str, Value] = {
+    "openinference.span.kind": "LLM",
+    "llm.provider": "openai",
+    "llm.model_name": "gpt-5-mini",
+}
+LITELLM: dict[str, Value] = {
+    "gen_ai.request.model": "gpt-5-mini",
+    "gen_ai.system": "",
+    "litellm.provider.model": "openai/gpt-5-mini",
+}
+MASTRA: dict[str, Value] = {**CHAT, "gen_ai.provider.name": "openai.chat", "gen_ai.request.model": "gpt-5-mini"}
+REFUSED = {"code": 2, "message": "no"}
+
+
+def span(
+    attributes: Mapping[str, Value],
+    number: int = 1,
+    *,
+    parent: int = 0,
+    start_ms: float = 0,
+    ms: float = 100,
+    **fields: Any,  # noqa: ANN401  # Fields of a span.
+) -> Json:
+    start = START + round(start_ms * MS)
+    return make_span(
+        attributes,
+        spanId=f"{number:016x}",
+        parentSpanId=f"{parent:016x}" if parent else None,
+        startTimeUnixNano=str(start),
+        endTimeUnixNano=str(start + round(ms * MS)),
+        **fields,
+    )
+
+
+def scoped(name: str, *spans: Json, version: str = "") -> Json:
+    return {"scope": {"name": name, "version": version}, "spans": list(spans)}
+
+
+def request(*scopes: Json) -> Json:
+    return {"resourceSpans": [{"resource": {"attributes": []}, "scopeSpans": list(scopes)}]}
+
+
+def runs_of(*scopes: Json, recent: Recent | None = None) -> list[WireRun]:
+    body = request(*scopes)
+    in_json, in_protobuf = (
+        list(_runs(read, recent))
+        for read in (json.read_spans(as_json(body), RULES), protobuf.read_spans(as_protobuf(body), RULES))
+    )
+    assert in_json == in_protobuf
+    return in_json
+
+
+def _runs(spans: Iterator[Span], recent: Recent | None) -> Iterator[WireRun]:
+    lineage, calls = Lineage(), []
+    for each in spans:
+        key = lineage.add(each, "p")
+        if is_call(each):
+            calls.append(call_of(each, key, "p", {}, frozenset()))
+    kept = keep_innermost(calls, lineage, [])
+    lineage.fill_people(kept, recent.people_of if recent else lambda *_: None)
+    if recent:
+        recent.add_people(lineage.people)
+    for call in keep_one_of_each(kept):
+        run = wire_run(call)
+        assert isinstance(run, WireRun)
+        yield run
+
+
+def the_run(*scopes: Json) -> WireRun:
+    (run,) = runs_of(*scopes)
+    return run
+
+
+def has(run: WireRun, **fields: object) -> bool:
+    shown = {name: getattr(run, name) for name in fields}
+    assert shown == fields
+    return True
+
+
+@pytest.mark.parametrize(
+    ("scope", "version", "model"),
+    [
+        ("opentelemetry.instrumentation.genai.bedrock", "1.3b0", CLAUDE),
+        ("opentelemetry.instrumentation.bedrock", "0.62.4", CLAUDE),
+        ("@traceloop/instrumentation-anthropic", "0.27.0", "claude-sonnet-4-5"),
+        ("openinference.instrumentation.agno", "1.0.15", "claude-sonnet-4-5"),
+    ],
+)
+def test_scopes_that_pass_on_an_input_without_cached_tokens_are_known(scope: str, version: str, model: str) -> None:
+    sent = span({**CHAT, **BESIDE, "gen_ai.provider.name": "aws.bedrock", "gen_ai.request.model": model})
+
+    assert has(the_run(scoped(scope, sent, version=version)), **WHOLE)
+    # A later version is not known, nor is any other scope.
+    assert the_run(scoped(scope, sent, version="9.0.0")).input_tokens == 2011
+    assert the_run(scoped("another", sent)).input_tokens == 2011
+
+
+@pytest.mark.parametrize(("name", "given"), [("bedrock.invoke_model", 2610), ("bedrock.converse", 2011)])
+def test_of_bedrock_in_openinference_the_spans_name_tells_what_its_input_holds(name: str, given: int) -> None:
+    sent: dict[str, Value] = {
+        "openinference.span.kind": "LLM",
+        "llm.provider": "aws",
+        "llm.model_name": "amazon.nova-lite-v1:0",
+        "llm.token_count.prompt": 2011,
+        "llm.token_count.completion": 97,
+        "llm.token_count.prompt_details.cache_read": 401,
+        "llm.token_count.prompt_details.cache_write": 198,
+    }
+
+    assert the_run(scoped("openinference.instrumentation.bedrock", span(sent, name=name))).input_tokens == given
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(852, 852), (0.25, 250), (0.0, 0)])
+def test_a_first_token_after_the_end_was_counted_in_milliseconds_and_a_framework_is_no_provider(
+    seconds: float, expected: int
+) -> None:
+    sent: dict[str, Value] = {**CHAT, "gen_ai.system": "strands-agents", "gen_ai.request.model": CLAUDE}
+    run = the_run(scoped("strands", span({**sent, "gen_ai.server.time_to_first_token": seconds}, ms=853)))
+
+    assert has(run, provider="aws", time_to_first_token_ms=expected)
+
+
+@pytest.mark.parametrize("provider", ["openai_responses_llm", "langgraph", "microsoft.agent_framework"])
+def test_a_class_or_a_framework_leaves_the_provider_to_the_model(provider: str) -> None:
+    assert the_run(scoped("s", span({**MASTRA, "gen_ai.provider.name": provider}))).provider == "openai"
+
+
+@pytest.mark.parametrize(("model", "output"), [("gemini-2.5-flash", 1139), ("gpt-5-mini", 97)])
+def test_thoughts_that_only_geminis_total_has_are_output(model: str, output: int) -> None:
+    sent: dict[str, Value] = {**CHAT, "gen_ai.provider.name": "gcp.gen_ai", "gen_ai.request.model": model}
+
+    assert the_run(scoped("s", span({**sent, "gen_ai.usage.total_tokens": 3150}))).output_tokens == output
+
+
+def test_a_call_in_a_tool_of_another_call_is_a_run_of_its_own_and_no_count_moves() -> None:
+    outer = span({**CHAT, "gen_ai.provider.name": "google", "gen_ai.request.model": "gemini-2.5-flash"}, 1)
+    embedding: dict[str, Value] = {
+        "gen_ai.operation.name": "embeddings",
+        "gen_ai.request.model": "gemini-embedding-001",
+    }
+    inner = span({**embedding, "gen_ai.provider.name": "google"}, 2, parent=1, start_ms=10, ms=20)
+
+    runs = {run.model: run for run in runs_of(scoped("s", inner, outer))}
+
+    assert has(runs["gemini-2.5-flash"], input_tokens=2011, output_tokens=97)
+    assert has(runs["gemini-embedding-001"], input_tokens=None, output_tokens=None)
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        (
+            '{"input":1418,"output":56,"total":2114,"input_cached_tokens":401,"input_cache_write_tokens":198,"output_reasoning_tokens":41}',
+            {"input_tokens": 2017, "output_tokens": 97, "cached_input_tokens": 401, "cache_write_tokens": 198},
+        ),
+        (
+            '{"input":2011,"cache_read_input_tokens":401,"cache_creation_input_tokens":198,"output":97}',
+            WHOLE,
+        ),
+        (
+            '{"input":2011,"input_cached_tokens":401,"input_cache_creation_5m":127,"input_cache_creation_1h":71,"output":97}',
+            {**WHOLE, "units": {"cacheWrite1h": 71}},
+        ),
+        (
+            '{"input":11,"input_audio_tokens":5,"output":7,"output_audio_tokens":3}',
+            {"input_tokens": 16, "output_tokens": 10, "audio_input_tokens": 5, "audio_output_tokens": 3},
+        ),
+    ],
+)
+def test_langfuses_keys_are_parts_beside_each_other(usage: str, expected: dict[str, object]) -> None:
+    sent: dict[str, Value] = {
+        "langfuse.observation.type": "generation",
+        "langfuse.observation.model.name": "claude-sonnet-4-5",
+    }
+
+    run = the_run(scoped("langfuse-sdk", span({**sent, "langfuse.observation.usage_details": usage})))
+
+    assert has(run, **expected)
+
+
+def test_a_write_of_an_hour_has_its_unit() -> None:
+    sent: dict[str, Value] = {
+        **CHAT,
+        **BESIDE,
+        "gen_ai.provider.name": "anthropic",
+        "gen_ai.request.model": "claude-sonnet-4-5",
+    }
+    hour: dict[str, Value] = {
+        "gen_ai.usage.input_tokens": 2610,
+        "anthropic.usage.cache_creation.ephemeral_1h_input_tokens": 71,
+    }
+
+    assert has(the_run(scoped("com.anthropic.sdk.python", span({**sent, **hour}))), **WHOLE, units={"cacheWrite1h": 71})
+
+
+@pytest.mark.parametrize(("ends_later_ms", "count"), [(0.4, 1), (4, 1), (6, 2)])
+def test_a_stream_that_was_left_is_one_call_though_its_records_end_apart(ends_later_ms: float, count: int) -> None:
+    outer: dict[str, Value] = {**OPENINFERENCE, "llm.token_count.prompt": 2610, "llm.token_count.completion": 1}
+    inner: dict[str, Value] = {
+        **CHAT,
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "gpt-5-mini",
+        "gen_ai.usage.input_tokens": 2610,
+    }
+    del inner["gen_ai.usage.output_tokens"]
+
+    runs = runs_of(
+        scoped("openinference.instrumentation.openai", span(outer, 1, ms=111)),
+        scoped("sdk", span(inner, 2, start_ms=9.9, ms=101.1 + ends_later_ms)),
+    )
+
+    assert len(runs) == count
+
+
+def test_a_span_that_ends_before_it_starts_has_no_latency() -> None:
+    assert the_run(scoped("s", span(MASTRA, ms=-50))).latency_ms is None
+
+
+def test_a_scope_of_one_vendor_names_it_and_the_id_of_an_answer_is_no_session() -> None:
+    sent: dict[str, Value] = {"openinference.span.kind": "EMBEDDING", "embedding.model_name": "embed-v4.0"}
+    assert the_run(scoped("openinference.instrumentation.cohere", span(sent))).provider == "cohere"
+
+    for sent_id, session in (("resp_0123", None), ("conv-1", "conv-1")):
+        run = the_run(scoped("s", span({**MASTRA, "gen_ai.conversation.id": sent_id})))
+        assert run.session_id == session
+
+
+@pytest.mark.parametrize(
+    "kind", ["responses", "aresponses", "anthropic_messages", "aembedding", "arerank", "acompletion"]
+)
+def test_litellms_functions_are_calls_with_the_user_and_provider_that_it_names(kind: str) -> None:
+    sent: dict[str, Value] = {**LITELLM, "llm.request.type": kind, "llm.user": "u-9", "gen_ai.usage.input_tokens": 5}
+
+    assert has(the_run(scoped("litellm", span(sent))), provider="openai", model="gpt-5-mini", user_id="u-9")
+
+
+def test_a_refused_call_of_litellm_names_its_provider_apart() -> None:
+    sent: dict[str, Value] = {
+        "gen_ai.request.model": "my-alias",
+        "llm.request.type": "aresponses",
+        "error.type": "BadRequestError",
+    }
+
+    run = the_run(scoped("litellm", span({**sent, "error.llm_provider": "openai"}, status=REFUSED)))
+
+    assert has(run, provider="openai", model="my-alias", status="error", error_code="BadRequestError")
+
+
+def test_mlflows_own_spans_are_calls_if_their_type_is() -> None:
+    def mlflow(kind: str) -> dict[str, Value]:
+        usage = '{"input_tokens": 2610, "output_tokens": 97, "total_tokens": 2707, "cache_read_input_tokens": 401, "cache_creation_input_tokens": 198, "cache_creation_input_tokens_above_1hr": 71}'
+        return {
+            "mlflow.spanType": f'"{kind}"',
+            "mlflow.llm.model": '"claude-sonnet-4-5"',
+            "mlflow.chat.tokenUsage": usage,
+        }
+
+    run = the_run(scoped("mlflow", span(mlflow("AGENT"), 1, ms=300), span(mlflow("CHAT_MODEL"), 2, parent=1)))
+
+    assert has(run, provider="anthropic", model="claude-sonnet-4-5", units={"cacheWrite1h": 71}, **WHOLE)
+
+
+def test_a_failed_call_of_mlflow_has_its_model_in_quotes_and_a_bare_one_is_somebody_elses() -> None:
+    sent: dict[str, Value] = {"gen_ai.operation.name": "chat", "model": '"gpt-5-mini"'}
+
+    assert has(the_run(scoped("mlflow", span(sent, status=REFUSED))), model="gpt-5-mini", status="error")
+    assert not runs_of(scoped("mlflow", span({**sent, "model": "gpt-5-mini"}, status=REFUSED)))
+
+
+@pytest.mark.parametrize(("counts", "status"), [({}, "error"), ({"gen_ai.usage.input_tokens": 5}, "success")])
+def test_the_reason_error_is_a_failure_without_counts(counts: dict[str, Value], status: str) -> None:
+    sent: dict[str, Value] = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai.responses",
+        "gen_ai.request.model": "gpt-5-mini",
+    }
+
+    run = the_run(
+        scoped("@mastra/otel-exporter", span({**sent, **counts, "gen_ai.response.finish_reasons": '["error"]'}))
+    )
+
+    assert has(run, status=status, finish_reason="error", provider="openai")
+
+
+@pytest.mark.parametrize(("at", "expected"), [("12:00:00.210", 210), ("11:59:59.999", None), ("12:00:00.500", None)])
+def test_a_first_token_counts_if_it_lies_within_the_call(at: str, expected: int | None) -> None:
+    run = the_run(scoped("s", span({**MASTRA, "mastra.completion_start_time": f"2026-06-15T{at}Z"}, ms=326)))
+
+    assert run.time_to_first_token_ms == expected
+
+
+AGENT: dict[str, Value] = {"openinference.span.kind": "AGENT", "session.id": "sess-7", "user.id": "u-9"}
+
+
+def test_session_and_user_come_from_the_nearest_span_above_that_names_them() -> None:
+    runs = runs_of(
+        scoped(
+            "agno",
+            span({**AGENT, "session.id": "outer", "user.id": "u-1"}, 1, ms=900),
+            span({"openinference.span.kind": "AGENT", "session.id": "inner"}, 2, parent=1, ms=800),
+            span({"openinference.span.kind": "TOOL"}, 3, parent=2, ms=700),
+            span(OPENINFERENCE, 4, parent=3),
+            span({**OPENINFERENCE, "session.id": "own"}, 5, parent=3, start_ms=200),
+        )
+    )
+
+    assert {(run.session_id, run.user_id) for run in runs} == {("inner", "u-1"), ("own", "u-1")}
+
+
+def test_they_also_come_from_a_span_of_the_last_minute_but_not_of_another_project() -> None:
+    now = [100.0]
+    recent = Recent(lambda: now[0])
+    runs_of(scoped("agno", span(AGENT, 1, ms=900)), recent=recent)
+    below = scoped("agno", span(OPENINFERENCE, 2, parent=1))
+
+    (run,) = runs_of(below, recent=recent)
+    assert has(run, session_id="sess-7", user_id="u-9")
+    assert recent.people_of("another", bytes.fromhex("0af7651916cd43dd8448eb211c80319c0000000000000001")) is None
+
+    now[0] += 61
+    (late,) = runs_of(below, recent=recent)
+    assert has(late, session_id=None, user_id=None)
+
+
+@pytest.mark.parametrize(
+    ("sent", "model"),
+    [
+        ("openai/gpt-5-mini", "gpt-5-mini"),
+        ("openai/my-own", "openai/my-own"),
+        ("anthropic/claude-sonnet-4-5", "anthropic/claude-sonnet-4-5"),
+    ],
+)
+def test_a_prefix_that_repeats_the_provider_of_a_known_model_goes(sent: str, model: str) -> None:
+    assert the_run(scoped("s", span({**MASTRA, "gen_ai.request.model": sent}))).model == model
+
+
+def test_the_member_of_an_enumeration_is_its_value() -> None:
+    sent: dict[str, Value] = {**MASTRA, "gen_ai.response.finish_reason": "FinishReason.STOP"}
+
+    assert the_run(scoped("semantic_kernel", span(sent))).finish_reason == "stop"
+
+
+def test_a_record_that_ends_when_its_stream_opens_takes_the_times_of_the_one_with_the_counts() -> None:
+    outer: dict[str, Value] = {**OPENINFERENCE, "llm.token_count.prompt": 2337, "llm.token_count.completion": 97}
+
+    run = the_run(
+        scoped("openinference.instrumentation.openai_agents", span(outer, 1, ms=244)),
+        scoped("openinference.instrumentation.openai", span(OPENINFERENCE, 2, parent=1, start_ms=1, ms=11)),
+    )
+
+    assert has(run, latency_ms=244, input_tokens=2337)
+
+
+def test_a_refused_call_without_a_model_is_a_failed_run() -> None:
+    sent: dict[str, Value] = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai"}
+
+    assert has(the_run(scoped("s", span(sent, status=REFUSED))), provider="openai", model="unknown", status="error")
+    assert not runs_of(scoped("s", span(sent)))
