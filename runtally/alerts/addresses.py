@@ -1,4 +1,4 @@
-"""Check URLs that alerts may be posted to. Pure, except for resolving names."""
+"""Check URLs that alerts may be posted to, and resolve their names."""
 
 import asyncio
 import socket

@@ -1,6 +1,6 @@
 """Turn a run as sent into a run as stored: legacy fields, numbers, time, status, trace, privacy.
 
-Pure; the cost is computed later.
+Nothing is read for it, and the cost is computed later; a run without an id gets one.
 
 Every wrong field is reported at once, so that a client can repair a run in one go.
 """

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """List the guides as the service does, and what else is in docs/."""
     guides = [{group: [f"{name}.md" for name in names]} for group, names in GROUPS.items()]
-    config.nav = [{"Start": "index.md"}, *guides, {"About": ["decisions.md", "licences.md"]}]
+    config.nav = [{"Start": "index.md"}, *guides, {"About": ["decisions.md", "words.md", "licences.md"]}]
     return config
 
 

@@ -58,7 +58,7 @@ async def test_the_list_has_every_guide(reader: Browser) -> None:
 
     assert [f"/guides/{name}" for name in NAMES if f"/guides/{name}" not in links] == []
     # About the project itself.
-    assert {path.stem for path in FOLDER.glob("*.md")} - {*NAMES} == {"decisions", "licences"}
+    assert {path.stem for path in FOLDER.glob("*.md")} - {*NAMES} == {"decisions", "licences", "words"}
 
 
 async def test_a_guide_that_does_not_exist_is_not_found(reader: Browser) -> None:
