@@ -15,6 +15,7 @@ from runtally.budgets.spending import BudgetState, Spending, least_to_alert_usd,
 from runtally.budgets.terms import BudgetTerms
 from runtally.clock import start_of_day
 from runtally.db.database import Connection
+from runtally.names.live import LiveNames
 
 VALUES_QUIET: Final = timedelta(hours=1)
 """A budget for each value has at most one alert on each share in this time; the next names all values that came meanwhile."""
@@ -56,6 +57,7 @@ class Look:
 class BudgetWatch:
     """Reads the budgets that may have reached a share since they were looked at last; one per process."""
 
+    names: LiveNames
     _done: set[Look] = field(default_factory=set)
     _next: set[Look] = field(default_factory=set)
 
@@ -82,7 +84,7 @@ class BudgetWatch:
         self._next = looks.keys() & self._done
         new = looks.keys() - self._done
         for look in sorted(new, key=lambda one: (one.terms.project_id, one.terms.subject(looks[one]))):
-            state = await read_state(connection, look.terms, looks[look], others)
+            state = await read_state(connection, look.terms, looks[look], self.names, others)
             reached = list(_new(state, alerts, now))
             found += [one for one in reached if one.spendings]
             # A budget whose use is unknown yet, or whose alert has to wait, is evaluated again.

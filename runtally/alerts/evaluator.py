@@ -28,6 +28,7 @@ from runtally.db.probe import Watch
 from runtally.errors import StoreUnavailable
 from runtally.ids import uuid7
 from runtally.models.rollup import ALL_PROJECTS_KEY
+from runtally.names.live import LiveNames
 from runtally.paths import path_of
 from runtally.usage.window import floor
 
@@ -45,13 +46,20 @@ log = structlog.get_logger()
 class AlertEvaluator:
     """Compares budgets and hours with the alerts that were sent already; one per process."""
 
-    def __init__(self, database: Database, clock: Clock, public_url: str | None, others: Sequence[Watch] = ()) -> None:
-        """The projects of other databases count for what is over all projects."""
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        public_url: str | None,
+        others: Sequence[Watch] = (),
+        names: LiveNames | None = None,
+    ) -> None:
+        """The projects of other databases count for what is over all projects; without `names` no project hashes any."""
         self._database = database
         self._others = others
         self._clock = clock
         self._public_url = public_url
-        self._budget_watch = BudgetWatch()
+        self._budget_watch = BudgetWatch(names or LiveNames(database, None))
         self._rule_watch = RuleWatch()
         self._recovery_watch = RecoveryWatch()
 

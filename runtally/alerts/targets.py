@@ -19,7 +19,7 @@ from runtally.clock import Clock
 from runtally.db.database import Database
 from runtally.errors import NotFound
 from runtally.ids import uuid7
-from runtally.models.alert import Alert, AlertDelivery, AlertKind, AlertTarget
+from runtally.models.alert import Alert, AlertDelivery, AlertKind, AlertTarget, TargetKind
 
 MAX_TARGETS = 10
 LISTED = 20
@@ -166,7 +166,11 @@ class TargetEditor:
             return Outcome.failed(f"no answer within {TEST_SECONDS:g} s")
 
     def _change(self, action: str, target: AlertTarget, **facts: dict[str, object]) -> Change:
-        return Change(action, self._channels[target.kind].mask(target.address), target.project_id or None, **facts)
+        shown = self._channels[target.kind].mask(target.address)
+        if target.kind == TargetKind.EMAIL:
+            # The log is kept for ever, and says no more of a person than where the address is.
+            shown = f"…@{target.address.rpartition('@')[2]}"
+        return Change(action, shown, target.project_id or None, **facts)
 
 
 async def list_deliveries(session: AsyncSession, project_id: str) -> Sequence[tuple[AlertDelivery, Alert, AlertTarget]]:

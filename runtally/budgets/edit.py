@@ -12,11 +12,14 @@ from runtally.errors import Detail, InvalidBudget, NotFound
 from runtally.fields import trimmed
 from runtally.models.budget import ALL_RUNS, EACH_VALUE, Budget, BudgetPeriod
 from runtally.models.dimension import MAX_VALUE_LENGTH, KeyState
+from runtally.models.name_rule import NameRule, NameStorage
 from runtally.models.project import Project
 from runtally.models.rollup import ALL_PROJECTS_KEY
 from runtally.money import MAX_USD
+from runtally.names.live import LiveNames
+from runtally.names.rules import is_hash
 from runtally.tracking import keys
-from runtally.usage.dimensions import BY_MODEL, dimension_of_key
+from runtally.usage.dimensions import BY_MODEL, USER, dimension_named, dimension_of_key
 
 ALERT_PERCENTS = (50, 80, 100)
 CENTS = 2
@@ -51,10 +54,17 @@ async def list_choices(session: AsyncSession, project_id: str, now: datetime) ->
     return (*_OF_MODELS, *(dimension_of_key(one.key).name for one in tracked if one.state is KeyState.TRACKED))
 
 
-async def set_budget(
-    session: AsyncSession, by: Actor, project_id: str, sent: Mapping[str, str], now: datetime
+async def set_budget(  # noqa: PLR0913, PLR0917  # What is set, by whom and when.
+    session: AsyncSession,
+    by: Actor,
+    project_id: str,
+    sent: Mapping[str, str],
+    now: datetime,
+    names: LiveNames | None = None,
 ) -> Budget:
     """Set the budget that a form describes, from this period on, and return it; a blank id stands for all projects.
+
+    A name that the project stores as a hash becomes its hash, unless it has had this budget since before.
 
     Raises `InvalidBudget` with every field that is wrong, and `NotFound`.
     """
@@ -62,9 +72,13 @@ async def set_budget(
     # Another request that sets a first budget at this moment waits here, and then changes this one.
     await lock_owner(session, project_id)
     wrong = _wrong(dimension, value, period, await list_choices(session, project_id, now))
-    amount_usd, percents = _read(sent, wrong)
     key = (project_id, dimension, value, period or BudgetPeriod.MONTH)
     budget = await session.get(Budget, key, with_for_update=True)
+    if budget is None and (rule := await _rule_of(session, project_id, dimension)) is not None:
+        value = _stored(value, rule, names, wrong)
+        key = (project_id, dimension, value, key[-1])
+        budget = await session.get(Budget, key, with_for_update=True)
+    amount_usd, percents = _read(sent, wrong)
     before = _shown(budget) if budget else {}
     if budget is None:
         if await _count(session, project_id) >= MAX_BUDGETS:
@@ -82,7 +96,7 @@ async def set_budget(
     budget.amount_usd, budget.alert_percents, budget.updated_at = amount_usd, percents, now
     session.add(budget)
     if before != _shown(budget):
-        record(session, by, _change("budget.set", budget, before, _shown(budget)))
+        record(session, by, await _change(session, "budget.set", budget, before, _shown(budget)))
     return budget
 
 
@@ -92,7 +106,7 @@ async def remove(session: AsyncSession, by: Actor, project_id: str, sent: Mappin
     budget = await session.get(Budget, key, with_for_update=True)
     if budget is not None:
         await session.delete(budget)
-        record(session, by, _change("budget.removed", budget, _shown(budget)))
+        record(session, by, await _change(session, "budget.removed", budget, _shown(budget)))
 
 
 async def lock_owner(session: AsyncSession, project_id: str) -> None:
@@ -159,10 +173,38 @@ def _shown(budget: Budget) -> dict[str, object]:
     return {"amount_usd": budget.amount_usd, "alert_percents": list(budget.alert_percents)}
 
 
-def _change(
-    action: str, budget: Budget, before: Mapping[str, object], after: Mapping[str, object] = NOTHING_SENT
+def _key_of(dimension: str) -> str:
+    found = dimension_named(dimension)
+    return (found.tracked_as if found else None) or ""
+
+
+async def _rule_of(session: AsyncSession, project_id: str, dimension: str) -> NameRule | None:
+    """Return the project's rule for the names that are values of a dimension, if it has one."""
+    return await session.get(NameRule, (project_id, _key_of(dimension)))
+
+
+def _stored(value: str, rule: NameRule, names: LiveNames | None, wrong: list[Detail]) -> str:
+    """Return a value as new runs have it, and note as wrong one that they never have."""
+    if not value or rule.storage == NameStorage.PLAIN or is_hash(rule.key, value):
+        return value
+    hashed = names.hashed(rule.key, value) if names and rule.storage == NameStorage.HASHED else None
+    if hashed is None:
+        wrong.append(Detail("value", f"This project does not store values of {rule.key}: no run can have this one."))
+    return hashed or value
+
+
+async def _change(
+    session: AsyncSession,
+    action: str,
+    budget: Budget,
+    before: Mapping[str, object],
+    after: Mapping[str, object] = NOTHING_SENT,
 ) -> Change:
-    of = [part for part in (budget.dimension, budget.value, budget.period) if part]
+    """Return what the log says: of people's names nothing but their hashes, as it is kept for ever."""
+    key = _key_of(budget.dimension)
+    is_name = key == USER.name or await _rule_of(session, budget.project_id, budget.dimension) is not None
+    value = "(a name)" if budget.value and is_name and not is_hash(key, budget.value) else budget.value
+    of = [part for part in (budget.dimension, value, budget.period) if part]
     is_plain = budget.dimension == ALL_RUNS and budget.period == BudgetPeriod.MONTH
     whole = budget.project_id or "all projects"
     target = whole if is_plain else f"{whole}: {' '.join(of)}"

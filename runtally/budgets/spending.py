@@ -1,7 +1,7 @@
 """The amounts spent of daily and per-value budgets."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
@@ -10,6 +10,8 @@ from runtally.budgets.terms import BudgetTerms
 from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked, Forbidden, InvalidFilter
 from runtally.models.budget import BudgetPeriod
+from runtally.models.name_rule import NameStorage
+from runtally.names.live import LiveNames
 from runtally.usage.dimensions import OTHER
 from runtally.usage.groups.groups import GroupSource, read_groups_of
 from runtally.usage.groups.queries import select_tracked
@@ -21,6 +23,9 @@ from runtally.usage.timeline import Timeline
 MOST_VALUES = 1_000
 """The most values that an alert names, the most expensive first."""
 _MEASURES = ("runs", "unpriced", "cost_usd")
+_DROPPED = (
+    "This project no longer stores values of {}, so no new run counts: remove this budget, or see People's names."
+)
 _NOT_TRACKED = "No sums are kept of {}: track it under Tracked keys, or remove this budget."
 
 
@@ -32,6 +37,9 @@ class Spending:
     spent_usd: Decimal
     unpriced: int
     """Runs whose cost is not known; with any of them the cost is a minimum."""
+
+    def __add__(self, more: "Spending") -> "Spending":
+        return Spending(self.value, self.spent_usd + more.spent_usd, self.unpriced + more.unpriced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +82,20 @@ class BudgetState:
 
 
 async def read_states(
-    connection: Connection, project_id: str, now: datetime, others: Sequence[Connection] = ()
+    connection: Connection, project_id: str, now: datetime, names: LiveNames, others: Sequence[Connection] = ()
 ) -> tuple[BudgetState, ...]:
     """Read the daily and per-value budgets of a project, or, for a blank id, those over all projects."""
     terms = await select_terms(connection, project_id)
-    return tuple([await read_state(connection, one, now, others) for one in terms])
+    return tuple([await read_state(connection, one, now, names, others) for one in terms])
 
 
 async def read_state(
-    connection: Connection, terms: BudgetTerms, now: datetime, others: Sequence[Connection] = ()
+    connection: Connection, terms: BudgetTerms, now: datetime, names: LiveNames, others: Sequence[Connection] = ()
 ) -> BudgetState:
     """Read what is spent of a budget, from sums that are kept: single runs are read only where a day has too many values.
 
-    The projects of other databases count for a budget over all projects.
+    A name and its hash, which runs have since the project hashes names, count as one. The projects of other databases count
+    for a budget over all projects.
     """
     connections = (connection,) if terms.project_id else (connection, *others)
     key = terms.key
@@ -96,19 +105,41 @@ async def read_state(
         tracked = [await select_tracked(one, terms.project_id or None, key.tracked_as) for one in connections]
         if not all(one.is_tracked for one in tracked):
             return BudgetState(terms, now, (), _NOT_TRACKED.format(terms.label))
+        if names.storage(terms.project_id, key.tracked_as) is NameStorage.DROPPED:
+            return BudgetState(terms, now, (), _DROPPED.format(terms.label))
+    hashed = _hash_of(terms, names, terms.value)
+    spendings = list[Spending]()
     try:
-        groups = await read_groups_of(
-            [GroupSource(GroupRowReader.over(one)) for one in connections], _question(terms, now)
-        )
+        for each in (terms, *([replace(terms, value=hashed)] if hashed else ())):
+            groups = await read_groups_of(
+                [GroupSource(GroupRowReader.over(one)) for one in connections], _question(each, now)
+            )
+            spendings += [
+                Spending(group[0] if group and group[0] else each.value, sums.totals.cost_usd, sums.totals.unpriced)
+                for group, sums in groups.groups.items()
+                # Runs without a value are nobody's, and all others together are no value.
+                if not terms.is_each or group[0] not in {None, OTHER}
+            ]
     except (DimensionNotTracked, Forbidden, InvalidFilter) as error:
         return BudgetState(terms, now, (), error.message)
-    spendings: Sequence[Spending] = [
-        Spending(group[0] if group and group[0] else terms.value, sums.totals.cost_usd, sums.totals.unpriced)
-        for group, sums in groups.groups.items()
-        # Runs without a value are nobody's, and all others together are no value.
-        if not terms.is_each or group[0] not in {None, OTHER}
-    ]
-    return BudgetState(terms, now, tuple(spendings))
+    return BudgetState(terms, now, _as_one(terms, names, spendings))
+
+
+def _hash_of(terms: BudgetTerms, names: LiveNames, value: str) -> str | None:
+    """Return the hash that new runs have in place of a value, if they have one."""
+    if terms.key is None or terms.key.tracked_as is None or not value:
+        return None
+    return names.hash_of(terms.project_id, terms.key.tracked_as, value)
+
+
+def _as_one(terms: BudgetTerms, names: LiveNames, spendings: Sequence[Spending]) -> tuple[Spending, ...]:
+    """Add up what a name and its hash have cost, under the name; the costliest comes first."""
+    found = {one.value: one for one in spendings}
+    for one in spendings:
+        hashed = _hash_of(terms, names, one.value)
+        if hashed in found:
+            found[one.value] += found.pop(hashed)
+    return tuple(sorted(found.values(), key=lambda one: -one.spent_usd))
 
 
 def _question(terms: BudgetTerms, now: datetime) -> GroupQuestion:

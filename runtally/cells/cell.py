@@ -172,7 +172,7 @@ class Cell:
                 names_job(names),
                 otlp_clients_job(clients, working),
                 retention_job(Dropper(working, settings.retention_days, clock, archive)),
-                evaluate_alerts_job(AlertEvaluator(working, clock, settings.public_url, further)),
+                evaluate_alerts_job(AlertEvaluator(working, clock, settings.public_url, further, names)),
                 send_alerts_job(AlertSender(working, channels, clock)),
                 expire_alerts_job(working, clock),
                 *([replica_job(reading)] if reading.has_replica else []),

@@ -61,6 +61,20 @@ class LiveNames:
         if rules:
             apply_rules(run, rules, self._secret)
 
+    def storage(self, project_id: str, key: str) -> NameStorage:
+        """Return how new runs have the values of a key; without a secret nothing is stored in place of a hash."""
+        storage = (self._rules or {}).get(project_id, _NO_RULES).get(key, NameStorage.PLAIN)
+        return NameStorage.DROPPED if storage is NameStorage.HASHED and not self.can_hash else storage
+
+    def hash_of(self, project_id: str, key: str, value: str) -> str | None:
+        """Return what new runs have in place of a value; None where they have the value, or nothing."""
+        is_hashed = not is_hash(key, value) and self.storage(project_id, key) is NameStorage.HASHED
+        return self.hashed(key, value) if is_hashed else None
+
+    def hashed(self, key: str, value: str) -> str | None:
+        """Return the hash that is stored in place of a value; None without a secret, where nothing is."""
+        return hash_name(self._secret, key, value) if self._secret is not None else None
+
     def is_hidden(self, project_id: str | None, key: str) -> bool:
         """Return whether readers without `runs:read` see hashes of a key's values: of people's names, and of keys with a rule.
 

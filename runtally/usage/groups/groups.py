@@ -5,7 +5,7 @@ are read, then the sums of those with the highest rank, and of all others as one
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
@@ -30,6 +30,7 @@ from runtally.usage.snapshots import Snapshot
 from runtally.usage.totals import Totals, group_sum, total_of
 
 Found = TypeVar("Found")
+Place = TypeVar("Place", bound=Hashable)
 
 FEW_ROWS = 500
 """Groups in buckets that are read at once rather than those with the highest rank alone."""
@@ -164,12 +165,20 @@ async def _answer(question: GroupQuestion, parts: Sequence[Part]) -> GroupAnswer
     slices = group_sum(item for one in rows for item in one.slices.items())
     if len(question.timeline.starts) == 1:
         slices = {(0, group): totals for group, totals in groups.items()}
-    return _masked(
-        GroupAnswer(
-            question,
-            {group: Sums(totals, _percentiles(of_groups, group)) for group, totals in groups.items()},
-            {place: Sums(totals, _percentiles(of_slices, place)) for place, totals in slices.items()},
-        )
+    project_id, by = question.filter.project_id, question.by
+    if places := masking.hidden_places(project_id, by):
+        # Names that the reader may not see; the memo holds the original ones. A name and its stored hash become one group.
+        def shown(group: Group) -> Group:
+            return masking.mask_group(project_id, by, places, group)
+
+        groups = group_sum((shown(group), totals) for group, totals in groups.items())
+        slices = group_sum(((number, shown(group)), totals) for (number, group), totals in slices.items())
+        of_groups = of_groups and _sum((shown(group), one) for group, one in of_groups.items())
+        of_slices = of_slices and _sum(((number, shown(group)), one) for (number, group), one in of_slices.items())
+    return GroupAnswer(
+        question,
+        {group: Sums(totals, _percentiles(of_groups, group)) for group, totals in groups.items()},
+        {place: Sums(totals, _percentiles(of_slices, place)) for place, totals in slices.items()},
     )
 
 
@@ -211,22 +220,6 @@ async def read_whole_latencies(
         return None
     found, _ = _added_latencies(whole, await reader.reads.each([part.latencies(whole) for part in parts]))
     return None if found is None else found.get((), NO_LATENCIES)
-
-
-def _masked(answer: GroupAnswer) -> GroupAnswer:
-    """Replace names that the reader may not see; the memo holds the original ones."""
-    project_id, by = answer.question.filter.project_id, answer.question.by
-    places = masking.hidden_places(project_id, by)
-    if not places:
-        return answer
-
-    def named(group: Group) -> Group:
-        return masking.mask_group(project_id, by, places, group)
-
-    groups = {named(group): sums for group, sums in answer.groups.items()}
-    return replace(
-        answer, groups=groups, slices={(number, named(group)): sums for (number, group), sums in answer.slices.items()}
-    )
 
 
 async def _names(question: GroupQuestion, parts: Sequence[Part]) -> tuple[tuple[Group, ...], GroupRows | None]:
@@ -294,6 +287,16 @@ def _added_latencies(
         for place, more in found.slices.items():
             slices[place] = slices.get(place, NO_LATENCIES) + more
     return groups, slices if question.latencies is LatencyDetail.BUCKETS else None
+
+
+def _sum(latencies: Iterable[tuple[Place, Latencies]]) -> dict[Place, Latencies]:
+    """Add up the latencies of each group; those of which only the percentiles were read cannot be, and are left out."""
+    found: dict[Place, Latencies] = {}
+    for place, more in latencies:
+        known = found.get(place, NO_LATENCIES)
+        can_add = not (known and more) or known.known is more.known is None
+        found[place] = known + more if can_add else NO_LATENCIES
+    return found
 
 
 def _percentiles(

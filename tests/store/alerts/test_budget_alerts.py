@@ -15,6 +15,7 @@ from runtally.budgets.spending import BudgetState, read_states
 from runtally.db.database import Database
 from runtally.ids import uuid7
 from runtally.ingest.queries import insert_runs
+from runtally.names.live import LiveNames
 from runtally.usage.groups.groups import read_groups_of
 from runtally.usage.groups.slices import WaitingRuns, select_waiting
 from runtally.usage.upkeep.dimensions import merge_dimensions
@@ -36,7 +37,7 @@ async def spend(database: Database, at: datetime, amount: str, project_id: str =
 
 async def states(database: Database, now: datetime, project_id: str = "p") -> tuple[BudgetState, ...]:
     async with database.snapshot() as connection:
-        return await read_states(connection, project_id, now)
+        return await read_states(connection, project_id, now, LiveNames(database, None))
 
 
 async def test_a_budget_for_one_value_alerts_on_the_runs_of_this_value(project: Database, clock: SteppedClock) -> None:

@@ -108,6 +108,16 @@ async def test_a_project_sends_a_few_tests_a_minute(project: Database, clock: St
     assert await attempt() is UnreachableTargetError
 
 
+async def test_the_audit_log_names_nobody_whom_alerts_are_mailed_to(project: Database, clock: SteppedClock) -> None:
+    async with running_editor(project, clock, AWAY) as editor:
+        target = await editor.add_untested(OPERATOR, PROJECT, NewTarget("ada@example.com", of_unusual_cost=True))
+        async with project.session() as session:
+            await editor.remove(session, OPERATOR, await targets.get_target(session, "p", target.id))
+
+    assert [entry["target"] for entry in await entries_of(project)] == ["…@example.com"] * 2
+    assert "ada" not in json.dumps(await entries_of(project), default=str)
+
+
 async def test_the_audit_log_has_neither_secret_nor_path_of_a_webhook(project: Database, clock: SteppedClock) -> None:
     target = await add(project, clock, "https://hooks.example/services/T0/secret-path-of-a-webhook")
     with pytest.raises(InvalidAlertTarget):

@@ -156,7 +156,7 @@ async def _page() -> OrganisationBudgetsPage:
         # Those of main, which is the first, over the projects of all.
         main, *others = [one.reads.connection for one in snapshots.every]
         use = await get_use(main, ALL_PROJECTS_KEY, now, others)
-        states = await read_states(main, ALL_PROJECTS_KEY, now, others)
+        states = await read_states(main, ALL_PROJECTS_KEY, now, services().cells.main.names, others)
     return OrganisationBudgetsPage(
         frame("admin_budgets.budgets"),
         budget_line(use) if use else None,

@@ -7,6 +7,7 @@ from quart.typing import ResponseReturnValue
 from api.current import actor, services
 from runtally.budgets import edit
 from runtally.errors import InvalidBudget
+from runtally.fields import trimmed
 from webapp.form import sent_form
 from webapp.pages.project.budgets import back_to_budgets, budgets_page
 from webapp.pages.project.budgets_part import FORM, month_form, stored_form
@@ -55,13 +56,20 @@ async def add(project_id: str) -> ResponseReturnValue:
             await edit.lock_owner(session, project_id)
             refused = form.conflict_with(await stored_form(session, project_id, form))
             if refused is None:
-                await edit.set_budget(session, actor(), project_id, form.sent, services().clock())
+                names = services().cells.of(project_id).names
+                budget = await edit.set_budget(session, actor(), project_id, form.sent, services().clock(), names)
+                is_hashed = budget.value != trimmed(form.value("value"))
     except InvalidBudget as error:
         refused = form.refused(error, "amount")
     if refused is not None:
         part = replace(page.budgets, form=refused) if page.budgets else None
         return await render(replace(page, budgets=part), 422)
-    return back_to_budgets(project_id, "Budget saved.")
+    said = (
+        "Budget saved by the hash of the name: it counts runs from when names were hashed."
+        if is_hashed
+        else "Budget saved."
+    )
+    return back_to_budgets(project_id, said)
 
 
 @blueprint.post(f"{PATH}/budgets/remove")

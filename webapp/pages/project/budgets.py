@@ -63,6 +63,6 @@ async def budgets_page(project_id: str) -> BudgetsPage:
         part = await budgets_part(session, project_id, now) if may_edit else None
     async with services().cells.of(project_id).reading.snapshot() as connection:
         use = await get_use(connection, project_id, now)
-        states = await read_states(connection, project_id, now)
+        states = await read_states(connection, project_id, now, services().cells.of(project_id).names)
     shown = [one for one in states if one.terms.of_all_runs or is_open(one.terms.key)]
     return BudgetsPage(project, budget_line(use) if use else None, state_rows(shown), form, part)

@@ -25,6 +25,12 @@ STORAGES = (
     (NameStorage.DROPPED.value, "Not at all"),
     (NameStorage.PLAIN.value, "As sent, hidden from people who may not read runs"),
 )
+SAID = {
+    NameStorage.HASHED.value: " Budgets count a name and its hash as one. A filter by a name finds only runs from before; later ones "
+    "have the hash.",
+    NameStorage.DROPPED.value: " Budgets by these values count no new runs, and filters find only runs from before.",
+}
+"""What happens to budgets and filters by the values of a key."""
 FORM = Form("names", {"key": ("user",)})
 
 blueprint = Blueprint("project_names", __name__)
@@ -67,7 +73,9 @@ async def set_rule(project_id: str) -> ResponseReturnValue:
         except InvalidNameRule as error:
             return await render(replace(page, form=form.refused(error, "key")), 422)
     await _apply(project_id)
-    return back_to(SECTION, project_id, "Saved. It applies to new runs within seconds.")
+    return back_to(
+        SECTION, project_id, f"Saved. It applies to new runs within seconds.{SAID.get(form.value('storage'), '')}"
+    )
 
 
 @blueprint.post(f"{PATH}/names/remove")
