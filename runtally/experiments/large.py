@@ -35,15 +35,12 @@ _Key: TypeAlias = tuple[str, str, str, Window]
 
 
 async def select_experiments(
-    connection: Connection,
-    memo: DayMemo,
-    now: datetime,
-    project_ids: Sequence[str] | None,
-    experiment_id: str | None = None,
+    connection: Connection, memo: DayMemo, now: datetime, keys: Sequence[queries.Key]
 ) -> tuple[Measured, ...]:
     """Read the same as `queries.select_experiments`; the connection must be that of a snapshot."""
-    large = await queries.select_large(connection, project_ids, experiment_id, few=FEW_RUNS, most=MAX_WINDOWS)
-    others = await queries.select_experiments(connection, now, project_ids, experiment_id, excluding=large)
+    large = await queries.select_large(connection, keys, few=FEW_RUNS, most=MAX_WINDOWS)
+    known = {(one.project_id, one.id) for one in large}
+    others = await queries.select_experiments(connection, now, [one for one in keys if one not in known])
     measured = await _measured(connection, memo, now, large) if large else ()
     return tuple(sorted((*others, *measured), key=lambda one: (one.project_id, one.id)))
 

@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import asyncpg
 
@@ -55,11 +55,22 @@ CROSS JOIN LATERAL (
            ) AS found
 """
 
+# Bytewise, as Python sorts the keys of several databases.
 SELECT_KEYS = """
   SELECT project_id, id
     FROM experiments
    WHERE ($1::text[] IS NULL OR project_id = ANY ($1))
-ORDER BY project_id, id
+     AND (project_id COLLATE "C", id COLLATE "C") > ($2, $3)
+ORDER BY project_id COLLATE "C", id COLLATE "C"
+   LIMIT $4
+"""
+
+SELECT_NEWEST_KEYS = """
+  SELECT project_id, id
+    FROM experiments
+   WHERE ($1::text[] IS NULL OR project_id = ANY ($1))
+ORDER BY (project_id, id) IN (SELECT * FROM unnest($2::text[], $3::text[])) DESC, created_at DESC, project_id, id
+   LIMIT $4
 """
 
 _RULE = """experiment.project_id, experiment.id, badge_token, window_runs, window_hours,
@@ -67,20 +78,17 @@ _RULE = """experiment.project_id, experiment.id, badge_token, window_runs, windo
 
 SELECT_EXPERIMENTS = f"""
 SELECT {_RULE}, judged.*
-  FROM experiments AS experiment
+  FROM unnest($2::text[], $3::text[]) AS asked (project_id, id)
+       JOIN experiments AS experiment USING (project_id, id)
 {_JUDGED_NOW}
-   WHERE ($2::text[] IS NULL OR experiment.project_id = ANY($2))
-     AND ($3::text IS NULL OR experiment.id = $3)
-     AND (experiment.project_id, experiment.id) NOT IN (SELECT * FROM unnest($4::text[], $5::text[]))
 ORDER BY experiment.project_id, experiment.id
 """
 
 SELECT_LARGE = f"""
   SELECT {_RULE}
-    FROM experiments AS experiment
-   WHERE ($1::text[] IS NULL OR project_id = ANY($1))
-     AND ($2::text IS NULL OR id = $2)
-     AND coalesce(window_runs, {MAX_WINDOW_RUNS}) > $3
+    FROM unnest($1::text[], $2::text[]) AS asked (project_id, id)
+         JOIN experiments AS experiment USING (project_id, id)
+   WHERE coalesce(window_runs, {MAX_WINDOW_RUNS}) > $3
 ORDER BY project_id, id
    LIMIT $4
 """
@@ -161,6 +169,10 @@ SELECT_LATENCIES = f"""
 """
 
 
+Key: TypeAlias = tuple[str, str]
+"""The project and the id of an experiment."""
+
+
 class RunSpan(NamedTuple):
     """The last `most` runs of an experiment between two times, both excluded; None means no limit."""
 
@@ -199,30 +211,34 @@ async def select_visible(
     return found
 
 
-async def select_keys(connection: Connection, project_ids: Sequence[str] | None) -> tuple[tuple[str, str], ...]:
-    """Read project and id of all experiments, private ones too, or of those of some projects, in this order."""
-    return tuple((row[0], row[1]) for row in await connection.fetch(SELECT_KEYS, project_ids))
+async def select_keys(
+    connection: Connection, project_ids: Sequence[str] | None, after: Key = ("", ""), limit: int | None = None
+) -> tuple[Key, ...]:
+    """Read project and id of experiments, private ones too, of all projects or of some, in this order."""
+    return tuple((row[0], row[1]) for row in await connection.fetch(SELECT_KEYS, project_ids, *after, limit))
 
 
-async def select_experiments(
-    connection: Connection,
-    now: datetime,
-    project_ids: Sequence[str] | None,
-    experiment_id: str | None = None,
-    *,
-    excluding: Sequence[Measured] = (),
-) -> tuple[Measured, ...]:
-    """Read all experiments, private ones too, or those of some projects or of an id, by project and id."""
-    known = [one.project_id for one in excluding], [one.id for one in excluding]
-    rows = await connection.fetch(SELECT_EXPERIMENTS, now, project_ids, experiment_id, *known)
+async def select_newest_keys(
+    connection: Connection, project_ids: Sequence[str] | None, chosen: Sequence[Key], limit: int
+) -> tuple[Key, ...]:
+    """Read project and id of the newest experiments and, before them, of the chosen ones that there are."""
+    rows = await connection.fetch(SELECT_NEWEST_KEYS, project_ids, *_columns(chosen), limit)
+    return tuple((row[0], row[1]) for row in rows)
+
+
+def _columns(keys: Sequence[Key]) -> tuple[list[str], list[str]]:
+    return [project_id for project_id, _ in keys], [id_ for _, id_ in keys]
+
+
+async def select_experiments(connection: Connection, now: datetime, keys: Sequence[Key]) -> tuple[Measured, ...]:
+    """Read these experiments, private ones too, by project and id."""
+    rows = await connection.fetch(SELECT_EXPERIMENTS, now, *_columns(keys))
     return tuple(_measured(row, has_stats=True) for row in rows)
 
 
-async def select_large(
-    connection: Connection, project_ids: Sequence[str] | None, experiment_id: str | None, *, few: int, most: int
-) -> tuple[Measured, ...]:
-    """Read the first `most` experiments whose window may hold more than `few` runs, without statistics."""
-    rows = await connection.fetch(SELECT_LARGE, project_ids, experiment_id, few, most)
+async def select_large(connection: Connection, keys: Sequence[Key], *, few: int, most: int) -> tuple[Measured, ...]:
+    """Read the first `most` of these experiments whose window may hold more than `few` runs, without statistics."""
+    rows = await connection.fetch(SELECT_LARGE, *_columns(keys), few, most)
     return tuple(_measured(row, has_stats=False) for row in rows)
 
 

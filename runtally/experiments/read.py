@@ -1,7 +1,7 @@
 """Read verdicts on experiments, computed from their runs. Days that are over may come from the memo."""
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -71,17 +71,13 @@ class DayVerdict:
 
 
 async def verdicts(
-    connection: Connection,
-    now: datetime,
-    project_ids: Collection[str] | None = None,
-    memo: DayMemo | None = None,
+    connection: Connection, now: datetime, keys: Sequence[queries.Key], memo: DayMemo | None = None
 ) -> tuple[Judged, ...]:
-    """Read the verdicts of all experiments of these projects, or of all projects, by project and id.
+    """Read the verdicts of these experiments, by project and id.
 
     The caller must be allowed to read their runs.
     """
-    ids = None if project_ids is None else list(project_ids)
-    return tuple(_judged(one) for one in await _select(connection, now, ids, None, memo))
+    return tuple(_judged(one) for one in await _select(connection, now, keys, memo))
 
 
 async def verdict_on(
@@ -91,7 +87,7 @@ async def verdict_on(
 
     The caller must be allowed to read its runs.
     """
-    found = await _select(connection, now, [project_id], experiment_id, memo)
+    found = await _select(connection, now, [(project_id, experiment_id)], memo)
     if not found:
         raise NotFound("There is no such experiment in this project; `runtally experiments list` shows all.")
     return _judged(found[0])
@@ -122,15 +118,11 @@ async def history(
 
 
 async def _select(
-    connection: Connection,
-    now: datetime,
-    project_ids: Sequence[str] | None,
-    experiment_id: str | None,
-    memo: DayMemo | None,
+    connection: Connection, now: datetime, keys: Sequence[queries.Key], memo: DayMemo | None
 ) -> tuple[Measured, ...]:
     if memo is None:
-        return await queries.select_experiments(connection, now, project_ids, experiment_id)
-    return await large.select_experiments(connection, memo, now, project_ids, experiment_id)
+        return await queries.select_experiments(connection, now, keys)
+    return await large.select_experiments(connection, memo, now, keys)
 
 
 def _judged(experiment: Measured) -> Judged:

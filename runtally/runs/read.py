@@ -40,6 +40,7 @@ CHUNK_RUNS = 2_000
 CHUNK_STEPS = 20_000
 MAX_TRACE_RUNS = 500
 MAX_EXPERIMENTS = 200
+MAX_MODELS = 400
 # Read in about 10 ms, on a page that has other things to do.
 EXTREME_STEPS = 5_000
 
@@ -233,7 +234,7 @@ async def read_names(sources: RunSources, project_id: str | None, projects: Sequ
 
 async def _names(connection: Connection, project_id: str | None, projects: Sequence[str] | None) -> Names:
     found = await queries.select_projects(connection, projects)
-    models = await rollup_queries.select_names(connection, project_id)
+    models = await rollup_queries.select_names(connection, project_id, MAX_MODELS)
     return Names(found, models, await queries.select_experiments(connection, project_id, MAX_EXPERIMENTS))
 
 

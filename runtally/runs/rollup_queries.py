@@ -46,9 +46,11 @@ SELECT_NAMES = f"""
     FROM {SLICES.rows} AS held
    WHERE project_id = $1
      AND grain = {GRAINS[-1].minutes}
+     AND ($2 = '' OR strpos(lower(model), $2) > 0)
 GROUP BY provider, model
   HAVING sum(runs) > 0
-ORDER BY provider, model
+ORDER BY sum(runs) DESC, provider, model
+   LIMIT $3
 """
 
 # Buckets of the longest grain: they are the fewest, and kept for ever.
@@ -125,9 +127,15 @@ async def select_dropped_before(connection: Connection, project_id: str | None) 
     return dropped_before
 
 
-async def select_names(connection: Connection, project_id: str | None) -> tuple[tuple[str, str], ...]:
-    """Read provider and model of all runs of the project, or of all projects."""
-    return tuple((row[0], row[1]) for row in await connection.fetch(SELECT_NAMES, RollupScope(project_id).key))
+async def select_names(
+    connection: Connection, project_id: str | None, most: int, text: str = ""
+) -> tuple[tuple[str, str], ...]:
+    """Read provider and model of the project's runs, or those of all projects: so many, those with most runs, by name.
+
+    With a text, which is in lower case, only of models whose name has it.
+    """
+    rows = await connection.fetch(SELECT_NAMES, RollupScope(project_id).key, text, most)
+    return tuple(sorted((row[0], row[1]) for row in rows))
 
 
 async def select_presence(connection: Connection, run_filter: RunFilter, at: datetime) -> Presence:

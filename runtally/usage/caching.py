@@ -25,7 +25,7 @@ MEASURES = (
     "cache_savings_usd",
 )
 MAX_GROUPS = 50
-_MAX_MODELS = 1_000
+_MAX_MODELS = 200
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from runtally.clock import system_clock
 from tests.factories import make_run
 from tests.pages.conftest import Post, ago
 from tests.pages.looking import PARTIAL, Outline, html_of, part_of, text_of
-from webapp.pages.panel.bars import MAX_CODES
+from webapp.pages.panel.bars import MAX_BARS
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ async def test_failed_runs_are_listed_by_kind_and_each_leads_to_its_runs(
 async def test_of_many_error_codes_the_most_frequent_have_a_row_each_and_all_others_one(
     reader: Browser, post: Post, project_id: str
 ) -> None:
-    codes = [f"request-{number:03}" for number in range(MAX_CODES + 7)]
+    codes = [f"request-{number:03}" for number in range(MAX_BARS + 7)]
     await post(
         *(make_run(status="error", errorCode=code) for code in codes),
         *(make_run(status="error", errorCode=codes[-1]) for _ in range(2)),
@@ -86,7 +86,7 @@ async def test_of_many_error_codes_the_most_frequent_have_a_row_each_and_all_oth
     html = await html_of(reader, f"/projects/{project_id}")
 
     shown = [name for name in rows(html) if name.startswith("request-")]
-    assert shown == [codes[-1], *codes[: MAX_CODES - 1]]
+    assert shown == [codes[-1], *codes[: MAX_BARS - 1]]
     assert "7 other codes 12% 7" in text_of(html)
     assert "Error, no code 2% 1" in text_of(html)
 

@@ -15,6 +15,7 @@ from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.errors import Detail, InvalidThresholds
 from runtally.experiments import edit
+from runtally.experiments.queries import select_keys
 from runtally.experiments.read import Judged, verdicts
 from runtally.experiments.rule import Rule, Window
 from runtally.experiments.verdict import Check
@@ -84,7 +85,8 @@ def list_experiments(project_id: str | None, *, as_json: bool) -> None:
             async with database.session() as session:
                 await projects.get(session, project_id)
         async with database.connection() as connection:
-            return await verdicts(connection, system_clock(), None if project_id is None else [project_id])
+            keys = await select_keys(connection, None if project_id is None else [project_id])
+            return await verdicts(connection, system_clock(), keys)
 
     found = with_database(work)
     if as_json:

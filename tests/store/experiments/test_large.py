@@ -9,7 +9,7 @@ import pytest
 from runtally.db.database import Database
 from runtally.experiments import large as module
 from runtally.experiments import queries
-from runtally.experiments.queries import Day, RunSpan
+from runtally.experiments.queries import Day, RunSpan, select_keys
 from runtally.experiments.read import Judged, history, verdict_on, verdicts
 from runtally.ids import uuid7
 from runtally.ingest.queries import insert_runs
@@ -60,7 +60,7 @@ async def _verdicts(
 ) -> tuple[tuple[Judged, ...], list[object]]:
     """All of them, and each day's of each."""
     async with database.snapshot() as connection:
-        found = await verdicts(connection, now, None, remembered)
+        found = await verdicts(connection, now, await select_keys(connection, None), remembered)
         alone = [
             await verdict_on(connection, now, one.experiment.project_id, one.experiment.id, remembered) for one in found
         ]
@@ -121,7 +121,7 @@ async def test_closed_days_are_read_once_until_one_of_their_runs_arrives(
             await _insert(database, *_runs(chance, "p", NOW - late))
             read.clear()
             async with database.snapshot() as connection:
-                await verdicts(connection, NOW, None, remembered)
+                await verdicts(connection, NOW, await select_keys(connection, None), remembered)
             found.append(sorted(read))
 
     assert found == [large, [], large]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from runtally.db.database import Connection
 from runtally.errors import NotFound
 from runtally.experiments import queries
+from runtally.experiments.queries import select_keys
 from runtally.experiments.read import Question, public_projects, verdict_on, verdicts
 from runtally.experiments.rule import MAX_WINDOW_RUNS
 from runtally.experiments.verdict import Outcome, Stats
@@ -69,7 +70,9 @@ async def test_the_first_run_that_names_an_experiment_makes_it_with_the_default_
 async def test_a_batch_makes_the_experiments_of_all_its_runs(connection: Connection, project_id: str) -> None:
     await insert_runs(connection, [run(project_id, name) for name in ("b", "a", "b", None, "c")])
 
-    assert [one.experiment.id for one in await verdicts(connection, NOW, [project_id])] == ["a", "b", "c"]
+    assert [
+        one.experiment.id for one in await verdicts(connection, NOW, await select_keys(connection, [project_id]))
+    ] == ["a", "b", "c"]
 
 
 async def test_a_rule_stays_when_more_runs_come(connection: Connection, project_id: str, experiment_id: str) -> None:
@@ -246,7 +249,10 @@ async def test_who_may_read_the_runs_sees_private_experiments_too(
     await insert_runs(connection, [run(project_id, experiment_id), run(project_id, f"{experiment_id}-public")])
     await set_rule(connection, project_id, experiment_id, badge_token="right")
 
-    assert [one.experiment.is_private for one in await verdicts(connection, NOW, [project_id])] == [True, False]
+    assert [
+        one.experiment.is_private
+        for one in await verdicts(connection, NOW, await select_keys(connection, [project_id]))
+    ] == [True, False]
     assert (await verdict_on(connection, NOW, project_id, experiment_id)).verdict.outcome is Outcome.PASS
 
 
@@ -263,6 +269,6 @@ async def test_a_verdict_reads_the_index_of_its_experiment(
     await connection.execute("ANALYZE runs")
 
     prepared = await connection.prepare(queries.SELECT_EXPERIMENTS)
-    plan = str(await prepared.explain(NOW, [project_id], experiment_id, [], []))
+    plan = str(await prepared.explain(NOW, [project_id], [experiment_id]))
 
     assert "ix_runs_experiment" in plan

@@ -47,7 +47,9 @@ async def check(database: Database, memo: DayMemo) -> None:
             for known in (memo, DayMemo(0)):
                 total = (await read_summary(connection, window, None, memo=known)).total
                 assert (total.runs, total.cost_usd) == tuple(counted or ())
-        assert await rollup_queries.select_names(connection, None) == tuple(map(tuple, await connection.fetch(NAMES)))
+        assert await rollup_queries.select_names(connection, None, 100) == tuple(
+            map(tuple, await connection.fetch(NAMES))
+        )
         presence = await rollup_queries.select_presence(connection, ALL_RUNS, NOW)
         assert presence.runs == await connection.fetchval("SELECT count(*) FROM runs")
         last = (await Days.read(connection, None, NOW - timedelta(days=2))).last_bucket

@@ -1,6 +1,5 @@
 """The comparison of two experiments, and whether they differ by more than chance."""
 
-import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
@@ -17,16 +16,16 @@ from runtally.access.scopes import Scope, demand
 from runtally.errors import NotFound
 from runtally.experiments.compare import Arm, Comparison, read_arm
 from runtally.experiments.estimate import Difference, Estimate
-from runtally.experiments.queries import select_keys
+from runtally.experiments.queries import select_newest_keys
 from runtally.experiments.verdict import Measure
+from runtally.runs.read import MAX_EXPERIMENTS
 from runtally.usage.window import Range
 from webapp import formats, threshold_text
 from webapp.charts import verdicts as charts
 from webapp.charts.chart import Chart
 from webapp.charts.series import RANGE_NAMES
-from webapp.converters import unescaped
 from webapp.pages.experiments.experiment import Figure
-from webapp.pages.experiments.experiments import key_of, readable
+from webapp.pages.experiments.experiments import key_from, key_of, readable
 from webapp.pages.experiments.findings import Finding, finding_of
 from webapp.pages.panel.chart_answer import payload_of
 from webapp.pages.panel.ranges import Choice
@@ -126,9 +125,11 @@ async def compare() -> ResponseReturnValue:
     """Cost per run, p95 latency and error rate of two experiments, with confidence intervals."""
     pair = Pair.parse()
     ids = readable(actor())
+    chosen = [one for one in map(key_from, (pair.first, pair.second)) if one]
     async with services().cells.snapshots(None) as snapshots:
-        found = await snapshots.of_each(lambda one: select_keys(one, ids))
-    return await render(await _page(pair, tuple(_option(*key) for key in heapq.merge(*found))))
+        of_each = await snapshots.of_each(lambda one: select_newest_keys(one, ids, chosen, MAX_EXPERIMENTS))
+    found = sorted(key for of_one in of_each for key in of_one)
+    return await render(await _page(pair, tuple(_option(*key) for key in found)))
 
 
 @blueprint.get(f"/experiments/compare/<any({','.join(MEASURES)}):name>.json")
@@ -136,20 +137,14 @@ async def compare() -> ResponseReturnValue:
 async def chart(name: str) -> ResponseReturnValue:
     """The chart of a measure of both."""
     pair = Pair.parse()
-    places = [_place(key) for key in (pair.first, pair.second)]
+    places = [one for one in map(key_from, (pair.first, pair.second)) if one]
+    if len(places) < 2:  # noqa: PLR2004  # Two are compared.
+        raise NotFound("Choose two experiments to compare.")
     for project_id, _ in places:
         demand(actor(), Scope.METRICS_READ, project_id)
     comparison = await _read(pair, places)
     found = _chart(Measure(name), comparison, [experiment_id for _, experiment_id in places])
     return await payload_of(found)
-
-
-def _place(key: str | None) -> tuple[str, str]:
-    """The project and the id behind a key. Raises `NotFound` for what is none."""
-    project_id, slash, experiment_id = (key or "").partition("/")
-    if not slash or "/" in experiment_id or "\0" in (key or ""):
-        raise NotFound("Choose two experiments to compare.")
-    return unescaped(project_id), unescaped(experiment_id)
 
 
 def _option(project_id: str, experiment_id: str) -> Option:
@@ -171,6 +166,7 @@ async def _arm(project_id: str, experiment_id: str, since: datetime) -> Arm:
 async def _page(pair: Pair, options: tuple[Option, ...]) -> ComparisonPage:
     by_key = {one.key: one for one in options}
     first, second = by_key.get(pair.first or ""), by_key.get(pair.second or "")
+    # Of more, the newest are there, and those that are compared.
     page = ComparisonPage(
         options,
         first,
@@ -180,7 +176,7 @@ async def _page(pair: Pair, options: tuple[Option, ...]) -> ComparisonPage:
     )
     if first is None or second is None or first == second:
         return page
-    comparison = await _read(pair, [_place(first.key), _place(second.key)])
+    comparison = await _read(pair, [(first.project_id, first.name), (second.project_id, second.name)])
     return replace(
         page,
         runs=tuple(formats.count(arm.sample.runs) for arm in (comparison.first, comparison.second)),

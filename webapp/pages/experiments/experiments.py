@@ -1,5 +1,6 @@
 """The list of experiments with their verdicts and figures."""
 
+import heapq
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import ClassVar
@@ -13,10 +14,11 @@ from runtally.access.scopes import Scope, demand, may
 from runtally.audit import Actor
 from runtally.db.combined import gathered
 from runtally.errors import NotFound
+from runtally.experiments.queries import Key, select_keys
 from runtally.experiments.read import Judged, verdicts
 from runtally.experiments.verdict import Check, Measure, Outcome, Stats
 from webapp import formats, threshold_text
-from webapp.converters import escaped
+from webapp.converters import escaped, unescaped
 from webapp.first_run import EXAMPLE_PROJECT
 from webapp.links import chosen_project
 from webapp.pages.project.frame import ProjectHeading, heading_of
@@ -25,6 +27,8 @@ from webapp.security import signed_in
 
 blueprint = Blueprint("experiments", __name__)
 
+MOST = 100
+"""The experiments of a page: each is judged by its runs."""
 # Failing experiments come first.
 ORDER = (Outcome.FAIL, Outcome.PASS, Outcome.UNKNOWN)
 
@@ -68,6 +72,9 @@ class ExperimentsPage(Page, frozen=True):
     project: ProjectHeading | None
     rows: tuple[Row, ...]
     failing: int
+    next_url: str | None
+    """The page with the next experiments by project and id; each page has its failing ones first."""
+    is_first: bool
 
     @property
     def example_project(self) -> str:
@@ -87,13 +94,18 @@ async def experiments() -> ResponseReturnValue:
     if project_id is not None:
         demand(actor(), Scope.METRICS_READ, project_id)
     ids, now = readable(actor(), project_id), services().clock()
+    after = key_from(request.args.get("after")) or ("", "")
     async with services().cells.snapshots(project_id, is_current=True) as snapshots:
-        found = await gathered(verdicts(one.reads.connection, now, ids, one.memo) for one in snapshots.every)
+        of_each = await snapshots.of_each(lambda one: select_keys(one, ids, after, MOST + 1))
+        keys = [*heapq.merge(*of_each)]
+        shown = keys[:MOST]
+        found = await gathered(verdicts(one.reads.connection, now, shown, one.memo) for one in snapshots.every)
         project = await heading_of(snapshots.connection, project_id) if project_id is not None else None
     rows = [row_of(judged) for of_one in found for judged in of_one]
     rows.sort(key=lambda row: (ORDER.index(row.outcome), row.project_id, row.id))
     failing = sum(row.outcome is Outcome.FAIL for row in rows)
-    return await render(ExperimentsPage(project, tuple(rows), failing))
+    next_url = url_for(".experiments", project=project_id, after=key_of(*shown[-1])) if len(keys) > MOST else None
+    return await render(ExperimentsPage(project, tuple(rows), failing, next_url, is_first=after == ("", "")))
 
 
 def readable(reader: Actor, project_id: str | None = None) -> Sequence[str] | None:
@@ -116,6 +128,14 @@ def readable(reader: Actor, project_id: str | None = None) -> Sequence[str] | No
 def key_of(project_id: str, experiment_id: str) -> str:
     """An experiment in a query: its project and its id."""
     return f"{escaped(project_id)}/{escaped(experiment_id)}"
+
+
+def key_from(text: str | None) -> Key | None:
+    """Return the project and the id that a query names; None for what names none."""
+    project_id, slash, experiment_id = (text or "").partition("/")
+    if not slash or "/" in experiment_id or "\0" in experiment_id + project_id:
+        return None
+    return unescaped(project_id), unescaped(experiment_id)
 
 
 def row_of(judged: Judged) -> Row:

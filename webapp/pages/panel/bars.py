@@ -11,7 +11,7 @@ from runtally.usage.dimensions import ANY_EXPERIMENT, BY_MODEL, ERROR_CODE, OTHE
 from runtally.usage.filter import ALL_RUNS
 from runtally.usage.report import Report
 from runtally.usage.summary import Summary
-from runtally.usage.totals import Totals
+from runtally.usage.totals import Totals, total_of
 from webapp import formats, words
 from webapp.addresses import address_of
 from webapp.charts.colours import OTHER as OTHER_SLOT
@@ -20,8 +20,8 @@ from webapp.pages.panel.grouping import PageGroups
 from webapp.pages.panel.narrowing import toggled, value_urls
 from webapp.view import View
 
-MAX_CODES = 50
-"""The error codes with a row each: some clients send a code of its own for each failure."""
+MAX_BARS = 50
+"""The names with a row each: some clients send a model, or an error code, of its own for each run."""
 
 
 class Bar(Struct, frozen=True):
@@ -79,7 +79,8 @@ def bar_lists(  # noqa: PLR0913, PLR0917  # What the lists are of.
     if report.experiments and view.by != ANY_EXPERIMENT:
         whole = report.bars.total.cost_usd
         experiments = _bars(report.experiments, view, ANY_EXPERIMENT, whole_usd=whole)
-        lists.append(BarList("experiments", "Experiments", "Cost", experiments))
+        table_url = view.replace(by=ANY_EXPERIMENT).breakdown_url()
+        lists.append(BarList("experiments", "Experiments", "Cost", experiments, table_url))
     # Of runs that ended in one way, there is nothing to distinguish.
     if view.project_id is not None and report.bars.total.failed and view.filter.status is None:
         url = address_of("errors.show", view.replace(filter=ALL_RUNS).filter_query, project_id=view.project_id)
@@ -100,9 +101,15 @@ def _bars(  # noqa: PLR0913, PLR0917  # What bars are shown with.
     names: Mapping[str, str] | None = None,
     whole_usd: Decimal = Decimal(0),
 ) -> tuple[Bar, ...]:
-    """Return the bars of these values; their shares are of what all runs cost."""
-    money = formats.column_money(totals.cost_usd for totals in groups.values())
-    longest = max((totals.cost_usd for totals in groups.values()), default=Decimal(0))
+    """Return the bars of the dearest of these values, and one of all others; their shares are of what all runs cost."""
+    ranked = sorted(groups.items(), key=lambda item: item[0] == OTHER)
+    rest, others = ranked[MAX_BARS:], ""
+    if len(rest) > 1:
+        # Groups that were read without their names are among them, so that their number is not known.
+        others = words.OTHER_NAME if rest[-1][0] == OTHER else f"{formats.count(len(rest))} others"
+        ranked = [*ranked[:MAX_BARS], (OTHER, total_of(totals for _, totals in rest))]
+    money = formats.column_money(totals.cost_usd for _, totals in ranked)
+    longest = max((totals.cost_usd for _, totals in ranked), default=Decimal(0))
     chosen, url_of = view.filter.value_of(dimension), value_urls(view, dimension)
 
     def bar(value: str, totals: Totals) -> Bar:
@@ -111,7 +118,7 @@ def _bars(  # noqa: PLR0913, PLR0917  # What bars are shown with.
             view.replace(project_id=value, is_live=False).url if dimension == PROJECT and value != OTHER else None
         )
         return Bar(
-            words.value_name(dimension, value, names),
+            others if others and value == OTHER else words.value_name(dimension, value, names),
             None if slots is None else slots.get(value, OTHER_SLOT),
             length=round(float(totals.cost_usd / longest * 100), 2) if longest else 0,
             share=formats.share(totals.cost_usd, whole_usd) if has_cost else formats.NOTHING,
@@ -120,7 +127,7 @@ def _bars(  # noqa: PLR0913, PLR0917  # What bars are shown with.
             is_chosen=dimension != PROJECT and value == chosen,
         )
 
-    return tuple(bar(value, totals) for value, totals in sorted(groups.items(), key=lambda item: item[0] == OTHER))
+    return tuple(bar(value, totals) for value, totals in ranked)
 
 
 def _failures(total: Totals, view: View, kinds: Mapping[tuple[str, Status], int] | None) -> tuple[Bar, ...]:
@@ -128,7 +135,7 @@ def _failures(total: Totals, view: View, kinds: Mapping[tuple[str, Status], int]
     whole = {Status.ERROR: total.failed - total.timeouts, Status.TIMEOUT: total.timeouts}
     failed = _by_kind(kinds) if kinds is not None else {status: runs for status, runs in whole.items() if runs}
     ranked = sorted(failed.items(), key=lambda item: (-item[1], item[0]))
-    rest = dict([item for item in ranked if not isinstance(item[0], Status)][MAX_CODES:])
+    rest = dict([item for item in ranked if not isinstance(item[0], Status)][MAX_BARS:])
     longest = max(failed.values(), default=0)
 
     def bar(name: str, runs: int, dimension: Dimension | None, value: str = "") -> Bar:

@@ -19,8 +19,8 @@ class Names(Struct, frozen=True):
 
 
 async def names_of(control: Connection, snapshots: Snapshots, project_id: str | None = None) -> Names:
-    """Return the names that a project's runs have, or those of all projects, before the vendors' other models."""
-    of_each = await snapshots.of_each(lambda one: select_names(one, project_id))
+    """Return the names that most of a project's runs have, or of those of all projects, before the vendors' other models."""
+    of_each = await snapshots.of_each(lambda one: select_names(one, project_id, MOST))
     used = dict.fromkeys(name for of_one in of_each for name in of_one)
     providers = tuple(dict.fromkeys(provider for provider, _ in used))
     priced = await select_priced_names(control, providers, MOST)

@@ -35,6 +35,7 @@ from webapp.security import signed_in
 SINCE = timedelta(days=30)
 COMPARED_RUNS = 10_000
 MAX_ALTERNATIVES = 12
+MAX_ROWS = 200
 
 BLANK = Form()
 NO_NAMES = Names()
@@ -289,10 +290,13 @@ def _filled(page: CostsPage, supposed: tuple[Supposition, ...], drifts: tuple[Dr
         formats.column_money([would]),
         formats.column_money([would - cost, *(amount - one.used.cost_usd for one, amount in known)]),
     )
+    rows = [_row(one, amount, longest, write) for one, amount in known[:MAX_ROWS]]
+    if rest := known[MAX_ROWS:]:
+        rows.append(_sum_of(f"{formats.count(len(rest))} others", rest, write))
     return replace(
         page,
-        rows=tuple(_row(one, amount, longest, write) for one, amount in known),
-        total=_total(sum(one.used.runs for one, _ in known), cost, would, write) if known else None,
+        rows=tuple(rows),
+        total=_sum_of("All", known, write) if known else None,
         left_out=len(supposed) - len(known),
         drifts=tuple(_drift(one) for one in drifts),
     )
@@ -321,10 +325,13 @@ def _row(one: Supposition, would: Decimal, longest: Decimal, write: _Columns) ->
     )
 
 
-def _total(runs: int, cost: Decimal, would: Decimal, write: _Columns) -> SupposedRow:
-    """Build the row of the total, without bars: they would dwarf those of the models."""
+def _sum_of(name: str, known: Sequence[tuple[Supposition, Decimal]], write: _Columns) -> SupposedRow:
+    """Build the row of several models, without bars: they would dwarf those of each."""
+    cost = sum((one.used.cost_usd for one, _ in known), Decimal(0))
+    would = sum((amount for _, amount in known), Decimal(0))
+    runs = formats.count(sum(one.used.runs for one, _ in known))
     amounts = write.cost(cost), write.would_cost(would), _change(cost, would, write.apart)
-    return SupposedRow("", "All", formats.count(runs), *amounts, 0, 0)
+    return SupposedRow("", name, runs, *amounts, 0, 0)
 
 
 def _change(before: Decimal, after: Decimal, write: formats.Write = formats.money) -> str:

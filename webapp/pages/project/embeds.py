@@ -14,7 +14,7 @@ from runtally.access import embeds, projects
 from runtally.access.queries import RecentChanges
 from runtally.access.scopes import Scope, demand
 from runtally.errors import NotFound
-from runtally.usage.dimensions import BY_MODEL, MODEL, STATUS
+from runtally.usage.dimensions import BY_MODEL, MODEL, OTHER, STATUS
 from runtally.usage.overview.project_queries import select_projects
 from runtally.usage.read import readable
 from runtally.usage.reader import UsageReader
@@ -38,6 +38,8 @@ blueprint = Blueprint("embeds", __name__)
 
 # Caches between here and a README ask once a minute, however many look at it.
 MAX_AGE_SECONDS = 60
+MOST_BADGES = 5
+"""The experiments whose badges the panel leads to; a page lists all experiments."""
 
 
 class EmbedPanel(Struct, frozen=True):
@@ -50,7 +52,7 @@ class EmbedPanel(Struct, frozen=True):
     metric_badges: tuple[tuple[str, str, str, str], ...]
     """Id, name, address and Markdown of each; none while nobody may see them."""
     badges: tuple[tuple[str, str], ...]
-    """Experiments, and where their badges are."""
+    """The dearest experiments, and where their badges are."""
     leaves_out_filters: bool
 
 
@@ -101,6 +103,7 @@ async def change(project_id: str) -> ResponseReturnValue:
 def embed_panel(view: View, project: KnownProject, changes: RecentChanges, report: Report | None) -> EmbedPanel:
     """Build the panel of this project's page."""
     token = changes.embed_token
+    experiments = [id_ for id_ in (report.experiments if report else ()) if id_ != OTHER]
     shown, alt = _shared(view), f"{project.name}: {name_of(view.metric).lower()} over time"
     snippets: tuple[tuple[str, str, str], ...] = ()
     if token is not None:
@@ -118,7 +121,7 @@ def embed_panel(view: View, project: KnownProject, changes: RecentChanges, repor
         metric_badges=_metric_badges(project, None if changes.has_public_badges else token)
         if changes.has_public_badges or token is not None
         else (),
-        badges=tuple((id_, _badge_url(project.id, id_)) for id_ in (report.experiments if report else ())),
+        badges=tuple((id_, _badge_url(project.id, id_)) for id_ in experiments[:MOST_BADGES]),
         leaves_out_filters=view.filter.is_narrowed or shown.range is not view.range,
     )
 

@@ -29,6 +29,8 @@ from webapp.security import signed_in
 blueprint = Blueprint("find", __name__)
 
 SHOWN = 6
+# Several providers may have a model.
+_MODELS_READ = 100
 _PAGES = (
     ("Overview", "overview.overview"),
     ("Experiments", "experiments.experiments"),
@@ -166,8 +168,8 @@ async def _models(snapshots: Snapshots, reader: Actor, text: str) -> list[Result
     """Return models that all projects use, for who may see all of them."""
     if not text or not may(reader, Scope.METRICS_READ, None):
         return []
-    names = await snapshots.of_each(lambda one: select_names(one, None))
-    models = sorted({model for of_one in names for _, model in of_one if _has(model, text)})
+    names = await snapshots.of_each(lambda one: select_names(one, None, _MODELS_READ, text.lower()))
+    models = sorted({model for of_one in names for _, model in of_one})
     return [Result("Model", model, address_of("overview.overview", {"model": model})) for model in models[:SHOWN]]
 
 

@@ -1,0 +1,105 @@
+"""Projects whose programs give each call a name of its own, such as the id of a request for its model."""
+
+import pytest
+from quart import Quart
+from quart.typing import TestClientProtocol as Browser
+
+from runtally.usage.dimensions import DIMENSIONS
+from tests.factories import make_run
+from tests.pages.conftest import Post, SignIn
+from tests.pages.looking import Outline, html_of, text_of
+from tests.pages.test_roles import ROUTES, path_to
+from webapp.pages.experiments.experiments import MOST
+from webapp.pages.panel.bars import MAX_BARS
+
+NAMES = 2_000
+MOST_BYTES = 300_000
+# Files have all that there is, and are sent part by part.
+FILES = {"runs.export_runs", "price_file.download"}
+
+
+@pytest.fixture
+async def admin(signed_in: SignIn, post: Post) -> Browser:
+    for first in range(0, NAMES, 1_000):
+        await post(*(_run(f"{number:04}") for number in range(first, first + 1_000)))
+    return await signed_in()
+
+
+def _run(name: str) -> dict[str, object]:
+    return make_run(
+        provider=f"vendor-{name}",
+        model=f"model-{name}",
+        experimentId=f"trial-{name}",
+        userId=f"user-{name}",
+        sessionId=f"session-{name}",
+        traceId=f"trace-{name}",
+        errorCode=f"code-{name}",
+        tags=[f"tag-{name}"],
+        metadata={"feature": f"feature-{name}", "release": f"release-{name}"},
+        status="error",
+        costUSD=1,
+    )
+
+
+async def test_every_page_stays_small_however_many_names_there_are(
+    admin: Browser, closed_app: Quart, project_id: str
+) -> None:
+    paths = [
+        path_to(closed_app, name, project_id)
+        for name, (method, rule) in ROUTES.items()
+        if method == "GET" and rule.endpoint not in FILES
+    ]
+    paths += [f"{path}?project={project_id}" for path in paths if project_id not in path]
+    paths += [f"/projects/{project_id}?by={by}" for by in (*DIMENSIONS, "metadata.feature")]
+    paths += [f"/breakdown?project={project_id}&by={by}" for by in (*DIMENSIONS, "metadata.feature")]
+    paths += [f"/projects/{project_id}/costs?at=2026-11-01", f"/find?q=e&project={project_id}"]
+
+    sizes = {path: len(await (await admin.get(path)).get_data(as_text=False)) for path in paths}
+
+    assert {path: size for path, size in sizes.items() if size > MOST_BYTES} == {}
+
+
+async def test_the_dearest_names_are_listed_and_all_others_are_one_row_with_their_sum(
+    reader: Browser, post: Post, project_id: str
+) -> None:
+    # Of an aggregator the cost that is sent is the cost.
+    await post(
+        *(
+            make_run(provider="openrouter", model=f"model-{number:03}", costUSD=20 if number < MAX_BARS else 1)
+            for number in range(MAX_BARS + 7)
+        )
+    )
+
+    html = await html_of(reader, f"/projects/{project_id}")
+
+    listed = {one["href"] for one in Outline(html).all("a") if "model=model-" in (one.get("href") or "")}
+    assert listed == {f"/projects/{project_id}?model=model-{number:03}" for number in range(MAX_BARS)}
+    assert "7 others 1% $7.00" in text_of(html)
+
+
+async def test_experiments_have_pages_that_together_list_each_of_them_once(
+    reader: Browser, post: Post, project_id: str
+) -> None:
+    names = [f"trial-{number:03}" for number in range(MOST + 30)]
+    await post(*(make_run(experimentId=name, status="error" if name == names[7] else "success") for name in names))
+
+    first = await html_of(reader, f"/experiments?project={project_id}")
+    [following] = _next(first)
+    second = await html_of(reader, following)
+
+    pages = [
+        [
+            href.rpartition("/")[2]
+            for one in Outline(html).all("a")
+            if f"/experiments/{project_id}/" in (href := one["href"] or "")
+        ]
+        for html in (first, second)
+    ]
+    assert pages == [[names[7], *names[:7], *names[8:MOST]], names[MOST:]]
+    assert f"{MOST} experiments on this page, by name 1 failing" in text_of(first)
+    assert "30 experiments on this page, by name none failing" in text_of(second)
+    assert _next(second) == []
+
+
+def _next(html: str) -> list[str]:
+    return [href for one in Outline(html).all("a") if "after=" in (href := one.get("href") or "")]
