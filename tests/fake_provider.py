@@ -62,6 +62,20 @@ GEMINI_USAGE: Json = {
     "thoughtsTokenCount": 200,
     "totalTokenCount": 1550,
 }
+IMAGE_USAGE: Json = {
+    "input_tokens": 7,
+    "output_tokens": 4003,
+    "total_tokens": 4010,
+    "input_tokens_details": {"text_tokens": 7, "image_tokens": 0},
+}
+INTERACTION_USAGE: Json = {
+    "total_input_tokens": 1200,
+    "total_cached_tokens": 1000,
+    "total_output_tokens": 150,
+    "total_thought_tokens": 200,
+    "total_tokens": 1550,
+}
+AT = "2026-11-25T12:00:00Z"
 
 
 @dataclass(frozen=True)
@@ -286,7 +300,39 @@ def _gemini_usage(asked: Asked, usage: Json) -> Json:
     return {} if "no-usage" in asked.traits else {"usageMetadata": usage}
 
 
+def images(asked: Asked) -> Json:
+    made: list[Json] = [{"b64_json": "aW1hZ2U="}] * asked.body.get("n", 1)
+    usage = {"usage": IMAGE_USAGE} if asked.body["model"].startswith("gpt") else {}
+    return {"created": 1_760_000_000, "data": made} | usage
+
+
+def transcription(asked: Asked) -> Json:
+    return {"text": CANARY, "usage": {"type": "duration", "seconds": 12.5}}
+
+
+def speech(asked: Asked) -> Json:
+    return {"audio": CANARY}
+
+
+def interaction(asked: Asked) -> Json:
+    about = {"id": "interaction-1", "object": "interaction", "status": "completed", "model": asked.body["model"]}
+    output = [{"type": "model_output", "content": [{"type": "text", "text": CANARY}]}]
+    return about | {"created": AT, "updated": AT, "steps": output, "outputs": output, "usage": INTERACTION_USAGE}
+
+
+def interaction_stream(asked: Asked) -> Frames:
+    whole = interaction(asked)
+    started = {"id": whole["id"], "object": "interaction", "status": "in_progress"}
+    for name, about in (("created", started), ("completed", whole)):
+        event = {"event_type": f"interaction.{name}", "interaction": about, "event_id": name}
+        yield f"interaction.{name}", event
+
+
 ANSWERS = {
+    "/images/generations": (images, None),
+    "/audio/transcriptions": (transcription, None),
+    "/audio/speech": (speech, None),
+    "/interactions": (interaction, interaction_stream),
     "/chat/completions": (chat, chat_stream),
     "/responses": (responses, responses_stream),
     "/embeddings": (embeddings, None),
@@ -354,7 +400,8 @@ class _Handler(BaseHTTPRequestHandler):
             sent = self.rfile.read(int(headers["content-length"]))
         else:
             sent = b"".join(iter(self._chunk, b""))
-        return Asked(rest, frozenset(traits), json.loads(sent), headers)
+        is_json = headers.get("content-type", "").startswith("application/json")
+        return Asked(rest, frozenset(traits), json.loads(sent) if is_json else {}, headers)
 
     def _chunk(self) -> bytes:
         chunk = self.rfile.read(int(self.rfile.readline(), 16))

@@ -110,11 +110,24 @@ def drive_openai():
         azure.chat.completions.create(model="my-deployment", messages=MESSAGES)
     with case("openai in run"), runtally.run("openai", "named-by-hand") as run:
         run.usage(create().usage)
+    if hasattr(openai.resources.audio, "Speech"):
+        drive_media(client())
     if "stream_options" in openai.resources.chat.completions.Completions.create.__annotations__:
         drive_openai_usage(client, create)
     if hasattr(openai.OpenAI, "responses"):
         drive_responses(client)
     asyncio.run(adrive_openai(openai))
+
+
+def drive_media(client):
+    with case("openai image"):
+        client.images.generate(model="dall-e-3", prompt=MESSAGES[0]["content"], n=2)
+    with case("openai image by tokens"):
+        client.images.generate(model="gpt-image-1", prompt=MESSAGES[0]["content"])
+    with case("openai transcription"):
+        client.audio.transcriptions.create(model="whisper-1", file=("a.wav", b"RIFF"))
+    with case("openai speech"):
+        client.audio.speech.create(model="tts-1", voice="alloy", input=MESSAGES[0]["content"])
 
 
 def drive_openai_usage(client, create):
@@ -227,7 +240,17 @@ def drive_gemini():
     with case("gemini 500"):
         failing.models.generate_content(**call)
 
+    if hasattr(genai.Client, "interactions"):
+        asked = {"model": GEMINI, "input": MESSAGES[0]["content"]}
+        with case("gemini interaction"):
+            plain.interactions.create(**asked)
+        with case("gemini interaction stream"):
+            drain(plain.interactions.create(**asked, stream=True))
+
     async def adrive():
+        if hasattr(genai.Client, "interactions"):
+            with case("gemini async interaction"):
+                await plain.aio.interactions.create(**asked)
         with case("gemini async content"):
             await plain.aio.models.generate_content(**call)
         with case("gemini async stream"):

@@ -41,7 +41,7 @@ export class Call {
     const whole = answer?.response ?? answer?.message ?? answer;
     this.answeredBy(whole?.model);
     // OpenAI writes its tier and its tools beside the usage.
-    const { usage, service_tier, tool_usage } = whole ?? {};
+    const { usage = countedOf(whole), service_tier, tool_usage } = whole ?? {};
     if (usage) {
       this.update(tokensOf(service_tier || tool_usage ? { service_tier, tool_usage, ...usage } : usage));
       this.#parts = partsOf(usage);
@@ -73,6 +73,13 @@ export class Call {
   #elapsed(): number {
     return Math.round(performance.now() - this.#began);
   }
+}
+
+/** What is charged of an answer without a usage: its images, or the seconds of what it heard. */
+function countedOf(answer: any): object | undefined {
+  const [image] = Array.isArray(answer?.data) ? answer.data : [];
+  if (image?.b64_json || image?.url) return { images: answer.data.length };
+  return typeof answer?.duration === "number" ? { seconds: answer.duration } : undefined;
 }
 
 function nameOf(error: any): string {

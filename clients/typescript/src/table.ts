@@ -95,6 +95,7 @@ export const ROWS: [unit: string, path: string, place: string][] = [
   ["searchSources", "num_sources_used", "whole"],
   ["searchUnits", "billed_units.search_units", "whole"],
   ["pages", "pages_processed", "whole"],
+  ["images", "images", "whole"],
   ["audioSeconds", "seconds", "whole"],
   ["audioSeconds", "prompt_audio_seconds", "whole"],
 ];

@@ -10,7 +10,7 @@ export interface WrapOptions {
 
 type Begin = (run: Run) => Call;
 
-const CALLS = /\/(chat\/completions|completions|responses|embeddings|v1\/messages|v1\/complete)$/;
+const CALLS = /\/(chat\/completions|completions|responses|embeddings|v1\/messages|v1\/complete|images\/\w+|audio\/\w+)$/;
 const PROVIDERS: Record<string, string> = { amazonaws: "aws", googleapis: "google", moonshot: "moonshotai", x: "x-ai" };
 const HOSTS = /^(azure|cerebras|cohere|deepseek|fireworks|groq|mistral|openrouter|perplexity|together)$/;
 // Events that come before the model has begun to answer.
@@ -38,7 +38,9 @@ export function wrapClient<Client extends object>(client: Client, options: WrapO
     const call = begin({ provider: options.provider ?? providerOf(sdk.baseURL, isMessages ? "anthropic" : "openai") });
     const request = Promise.resolve(given).then((request) => {
       const body = request?.body;
-      call.update({ model: body?.model });
+      call.update({ model: body?.model ?? body?.get?.("model") }); // What has a file in it is a form.
+      // What is spoken is charged by its letters, which the answer does not tell.
+      if (path === "/audio/speech") call.update({ units: { characters: [...String(body?.input ?? "")].length } });
       const asks = options.streamUsage && body?.stream && path === "/chat/completions";
       return asks ? { ...request, body: { stream_options: { include_usage: true }, ...body } } : request;
     });

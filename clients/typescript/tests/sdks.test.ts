@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
 import OldestAnthropic from "@anthropic-ai/sdk-oldest";
-import OpenAI from "openai";
+import OpenAI, { toFile } from "openai";
 import OpenAI4 from "openai-4";
 import OldestOpenAI from "openai-oldest";
 import { wrap } from "runtally";
@@ -79,6 +79,24 @@ for (const [version, Client] of Object.entries({ newest: OpenAI, 4: OpenAI4, old
         model: "text-embedding-3-small",
         inputTokens: 8,
         outputTokens: null,
+      }));
+
+    test("images", () =>
+      isOneRun(() => client().images.generate({ model: "dall-e-3", prompt: CANARY, n: 2 }), {
+        model: "dall-e-3",
+        units: { images: 2 },
+      }));
+
+    test("what is heard", () =>
+      isOneRun(async () => client().audio.transcriptions.create({ model: "whisper-1", file: await toFile(Buffer.from("RIFF"), "a.wav") }), {
+        model: version === "newest" ? "whisper-1" : "unknown", // Before, it is in the middle of a file that is sent.
+        units: { audioSeconds: 12.5 },
+      }));
+
+    test("what is spoken", { skip: version === "oldest" && "it did not speak yet" }, () =>
+      isOneRun(() => client().audio.speech.create({ model: "tts-1", voice: "alloy", input: CANARY }), {
+        model: "tts-1",
+        units: { characters: CANARY.length },
       }));
 
     test("an answer without usage", () =>

@@ -73,8 +73,9 @@ def _observed(answer: Any, reading: _Reading) -> Any:
         if hasattr(answer, "http_response") and not answer.http_response.is_closed:  # A raw one.
             answer.parse = inside(lambda *_, **__: reading, answer.parse, lambda parsed, _: _observed(parsed, reading))
             _close_with(answer.http_response, reading)
-        elif hasattr(answer, "_iterator"):
-            reading.parts, answer._iterator = answer._iterator, reading  # noqa: SLF001
+        elif name := next((each for each in ("_iterator", "generator") if hasattr(answer, each)), None):
+            reading.parts = getattr(answer, name)
+            setattr(answer, name, reading)
             _close_with(answer.response, reading)
         elif hasattr(answer, "__next__") or hasattr(answer, "__anext__"):
             reading.parts = answer

@@ -217,8 +217,9 @@ class Call:
         self.__exit__(kind, error, trace)
 
     def _see(self, answer: object) -> None:
-        whole = first(answer, "response", "message") or answer
+        whole = first(answer, "response", "message", "interaction") or answer
         usage, model = first(whole, "usage", "usage_metadata"), first(whole, "model", "model_version")
+        usage = usage or _counted(whole)
         if usage:
             self._usages = [usage, *self._usages[-1:]]
         # OpenAI writes these beside the usage.
@@ -254,6 +255,15 @@ class Call:
         return round(1000 * (time.perf_counter() - self._began))
 
 
+def _counted(answer: object) -> Fields | None:
+    """Return what is charged of an answer without a usage: its images, or the seconds of what it heard."""
+    images = first(answer, "data", "generated_images")
+    if isinstance(images, (list, tuple)) and first(images[0], "b64_json", "url", "image"):
+        return {"images": len(images)}
+    seconds = first(answer, "duration")
+    return {"seconds": seconds} if isinstance(seconds, (int, float)) else None
+
+
 Begin = Callable[[Optional[str], Optional[str]], Call]
 
 
@@ -273,11 +283,11 @@ def outer_call() -> Call | None:
 
 
 @contextmanager
-def watched(begin: Begin, provider: str, model: str | None) -> Iterator[Call | None]:
+def watched(begin: Begin, provider: str, model: str | None, **fields: Any) -> Iterator[Call | None]:
     """Begin a call around its request, which ends it if it fails. None if it is part of a call that is recorded already."""
     outer = outer_call()
     call = outer or begin(provider, model).enter()
-    call.fill(provider=provider, model=model)
+    call.fill(provider=provider, model=model, **fields)
     try:
         yield None if outer else call
     except BaseException as error:

@@ -16,11 +16,16 @@ from typing import Any, Callable
 
 from runtally_client._answers import observed
 from runtally_client._call import Begin, Call, inside, outer_call, provider_name, watched
+from runtally_client._usage import first
 
 log = logging.getLogger("runtally")
 Undo = Callable[[], None]
 
-_CALLS = ("/chat/completions", "/completions", "/responses", "/embeddings", "/v1/messages", "/v1/complete")
+_CALLS = (
+    "/chat/completions", "/completions", "/responses", "/embeddings", "/v1/messages", "/v1/complete",
+    "/images/generations", "/images/edits", "/images/variations",
+    "/audio/transcriptions", "/audio/translations", "/audio/speech",
+)  # fmt: skip
 # Whose server it is, by the name before the last dot of its host, or by a part of the client's class.
 _HOSTS = {"aws", "azure", "cerebras", "cohere", "deepseek", "fireworks", "google", "groq", "mistral", "moonshotai"}
 _MORE_HOSTS = {"openrouter", "perplexity", "together", "x-ai"}
@@ -36,19 +41,19 @@ def instrument(names: Sequence[str], begin: Begin, *, stream_usage: bool) -> Non
             log.error("Runtally can instrument %s, not %r", ", ".join(SDKS), name)
         elif name not in _undo:
             _undo[name] = []
-            module, patch = SDKS[name]
-            _awaited[module] = partial(_instrument, name, partial(patch, begin, stream_usage))
-            if module in sys.modules:
-                _awaited.pop(module)(sys.modules[module])
-            elif _Finder not in sys.meta_path:
-                sys.meta_path.insert(0, _Finder)
+            for module, patch in SDKS[name].items():
+                _awaited[module] = partial(_instrument, name, partial(patch, begin, stream_usage))
+                if module in sys.modules:
+                    _awaited.pop(module)(sys.modules[module])
+                elif _Finder not in sys.meta_path:
+                    sys.meta_path.insert(0, _Finder)
 
 
 def uninstrument(names: Sequence[str]) -> None:
     """Undo `instrument`, for these SDKs or all."""
     for name in names or tuple(_undo):
-        if name in SDKS:
-            _awaited.pop(SDKS[name][0], None)
+        for module in SDKS.get(name, ()):
+            _awaited.pop(module, None)
         for undo in reversed(_undo.pop(name, [])):
             undo()
 
@@ -117,7 +122,10 @@ def _patch_clients(sdk: str, clients: Iterable[str], begin: Begin, stream_usage:
         body = options.json_data
         if stream_usage and options.url.endswith("/chat/completions") and body.get("stream"):
             options.json_data = {"stream_options": {"include_usage": True}, **body}
-        return watched(begin, _provider(client, sdk), body.get("model"))
+        # What is spoken is charged by its letters, which the answer does not tell.
+        spoken = body.get("input") if options.url.endswith("/audio/speech") else None
+        units = {"characters": len(spoken)} if isinstance(spoken, str) else None
+        return watched(begin, _provider(client, sdk), body.get("model"), units=units)
 
     for client in clients:
         # Where it is defined: those of Azure, Bedrock and Vertex derive from the same.
@@ -163,8 +171,25 @@ def _patch_gemini(begin: Begin, _stream_usage: bool, genai: Any) -> Iterator[Und
 
     for owner in (genai.models.Models, genai.models.AsyncModels):
         # The public functions may call the model several times, for its tools: these call it once.
-        for name in ("_generate_content", "_generate_content_stream", "embed_content"):
-            yield _replace(owner, name, watch)
+        for name in (
+            "_generate_content",
+            "_generate_content_stream",
+            "embed_content",
+            "_generate_images",
+            "_edit_image",
+        ):
+            if name in vars(owner):
+                yield _replace(owner, name, watch)
+
+
+def _patch_interactions(begin: Begin, _stream_usage: bool, module: Any) -> Iterator[Undo]:
+    def watch(*_: Any, **kwargs: Any) -> AbstractContextManager[Call | None]:
+        asked = [each for each in (kwargs.get("request"), kwargs.get("body"), kwargs) if each]
+        model = next(filter(None, (first(each, "model", "agent") for each in asked)), "")
+        return watched(begin, "google", str(model).rpartition("/")[2])
+
+    for owner in (module.Interactions, module.AsyncInteractions):
+        yield _replace(owner, "create", watch)
 
 
 def _add_callback(begin: Begin, _stream_usage: bool, litellm: Any) -> Iterator[Undo]:
@@ -175,9 +200,9 @@ def _add_callback(begin: Begin, _stream_usage: bool, litellm: Any) -> Iterator[U
     yield partial(litellm.callbacks.remove, callback)
 
 
-SDKS: dict[str, tuple[str, Callable[..., Iterator[Undo]]]] = {
-    "openai": ("openai", partial(_patch_clients, "openai", ("OpenAI", "AsyncOpenAI"))),
-    "anthropic": ("anthropic", partial(_patch_clients, "anthropic", ("Anthropic", "AsyncAnthropic"))),
-    "google-genai": ("google.genai", _patch_gemini),
-    "litellm": ("litellm", _add_callback),
+SDKS: dict[str, dict[str, Callable[..., Iterator[Undo]]]] = {
+    "openai": {"openai": partial(_patch_clients, "openai", ("OpenAI", "AsyncOpenAI"))},
+    "anthropic": {"anthropic": partial(_patch_clients, "anthropic", ("Anthropic", "AsyncAnthropic"))},
+    "google-genai": {"google.genai": _patch_gemini, "google.genai._gaos.interactions": _patch_interactions},
+    "litellm": {"litellm": _add_callback},
 }
