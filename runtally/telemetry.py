@@ -6,8 +6,9 @@ their parent must have entered `sharing()`, because the library decides when it 
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
@@ -15,6 +16,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
+from prometheus_client.values import MultiProcessValue, MutexValue
 
 from runtally.data_dir import explained
 
@@ -27,11 +29,11 @@ _FILES = ("counter", "gauge_livesum", "histogram")
 _FILE_BYTES = 1024 * 1024
 
 
-def _take_room() -> None:
+def _take_room(names: Iterable[str] = _FILES) -> None:
     """Allocate the files: the library maps them into memory, and a full disk would end the process."""
     shared = os.environ.get(_SHARED_FOLDER)
     if shared and hasattr(os, "posix_fallocate"):
-        for name in _FILES:
+        for name in names:
             with (Path(shared) / f"{name}_{os.getpid()}.db").open("ab") as file:
                 os.posix_fallocate(file.fileno(), 0, _FILE_BYTES)
 
@@ -82,6 +84,9 @@ _ARCHIVED = Counter("runtally_runs_archived", "Runs that were moved into the arc
 _ARCHIVE_FAILURES = Counter(
     "runtally_archive_failures", "Tries to archive runs that failed; the runs stay in the database.", registry=_registry
 )
+_REPLACED_NAME, _REPLACED_HELP = "runtally_workers_replaced", "Workers that died or did not answer, and were replaced."
+# Counted by the parent of several workers: see `count_replaced_worker`.
+Counter(_REPLACED_NAME, _REPLACED_HELP, registry=_registry)
 _STORED, _DUPLICATE, _REJECTED = map(_RUNS.labels, ("stored", "duplicate", "rejected"))
 
 
@@ -104,6 +109,22 @@ def count_archiving(*, runs: int = 0, failures: int = 0) -> None:
     for counter, number in ((_ARCHIVED, runs), (_ARCHIVE_FAILURES, failures)):
         if number:
             counter.inc(number)
+
+
+def count_replaced_worker() -> None:
+    """Count a replacement where all workers do, from their parent, whose own counters are not shared."""
+    try:
+        _take_room(["counter"])
+    except OSError:
+        # On a full disk the count is lost, not the service; the log has the line.
+        return
+    replaced = _shared_value()("counter", _REPLACED_NAME, f"{_REPLACED_NAME}_total", (), (), _REPLACED_HELP)
+    replaced.inc(1)  # type: ignore[no-untyped-call]  # The library's, untyped.
+
+
+@cache
+def _shared_value() -> Callable[..., MutexValue]:
+    return MultiProcessValue()  # type: ignore[no-untyped-call,no-any-return]  # The library's, untyped.
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from runtally.embedded.server import Server
 from tests.documents import SYNC_SECRET
 from tests.ops.processes import RUNTALLY, children_of, environment, is_running, server_pid, workers_of
 from tests.serving import INGEST_KEY, free_port
-from webapp.cli.service import REPLACEMENT_SECONDS
+from webapp.cli.supervisor import WORKER_START_SECONDS
 
 WORKERS = 2
 CELL = "eu"
@@ -106,7 +106,7 @@ class Service:
 
     async def until_replaced(self) -> None:
         """Wait until the workers that were to be replaced last have ended, or stay. Raises `TimeoutError`."""
-        deadline = time.monotonic() + WORKERS * REPLACEMENT_SECONDS
+        deadline = time.monotonic() + WORKERS * WORKER_START_SECONDS
         while self._is_replacing():
             if time.monotonic() > deadline:
                 raise TimeoutError("workers are not replaced")

@@ -12,7 +12,7 @@ from tests.factories import make_run
 from tests.ops.processes import answer_of, workers_of
 from tests.ops.test_serve import serving
 from tests.serving import client_of
-from webapp.cli.service import REPLACEMENT_SECONDS
+from webapp.cli.supervisor import WORKER_START_SECONDS
 
 KEY = "k"
 CLIENTS = 2
@@ -52,7 +52,7 @@ async def test_no_request_is_refused_and_no_run_is_lost_while_workers_are_replac
         posting = [asyncio.create_task(client.post_until(done)) for client in clients]
         os.kill(process.pid, signal.SIGHUP)
         # On a machine with ten times as much to do a worker took half a minute.
-        async with asyncio.timeout(REPLACEMENT_SECONDS):
+        async with asyncio.timeout(WORKER_START_SECONDS):
             # Each successor serves before its predecessor ends.
             while before & set(workers_of(process.pid)):  # noqa: ASYNC110  # Processes of others set no event.
                 await asyncio.sleep(0.05)

@@ -110,20 +110,17 @@ def test_files_in_the_working_folder_are_not_imported_whatever_their_names(data_
     assert (process.returncode, errors) == (0, "")
 
 
-def test_a_worker_that_dies_while_it_is_asked_whether_it_lives_is_replaced_at_once(settings: Settings) -> None:
-    with serving(settings.data_dir, "--workers", "2") as (process, _url):
-        if not tells_waits(process.pid):
-            pytest.skip("This system does not tell what a process waits for.")
-        until(lambda: waits_in(process.pid, "futex"))
+def test_a_worker_that_dies_is_replaced_at_once_with_a_line_in_the_log_and_a_count(settings: Settings) -> None:
+    with serving(settings.data_dir, "--workers", "2", METRICS_TOKEN="token") as (process, url):
         worker = workers_of(process.pid)[0]
-        os.kill(worker, signal.SIGSTOP)
-        try:
-            until(lambda: waits_in(process.pid, "poll"))
-        finally:
-            # One that stays stopped never ends, and neither does the service.
-            kill(worker)
-        # Of the 30 that it has to answer.
+        kill(worker)
         until(lambda: not is_running(worker) and len(workers_of(process.pid)) > 1, seconds=20)
+        metrics = httpx.get(f"{url}/metrics", headers={"Authorization": "Bearer token"}, timeout=END_SECONDS).text
+        process.terminate()
+        _, errors = process.communicate(timeout=END_SECONDS)
+
+    assert all(said in errors for said in ("worker_replaced", f"pid={worker}", "ended by SIGKILL"))
+    assert "runtally_workers_replaced_total 1.0" in metrics
 
 
 def test_a_run_survives_a_kill_of_the_service_and_nothing_keeps_the_next_start(settings: Settings) -> None:
@@ -277,18 +274,6 @@ def test_without_tables_that_it_may_make_it_serves_503_until_somebody_migrates(
     assert migrated.code == 0
     assert f"Warning: The database of DATABASE_URL is out of reach: {NO_RIGHTS}." in errors
     assert "Traceback" not in errors
-
-
-def tells_waits(pid: int) -> bool:
-    """Whether the system shows what a process waits for: it shows 0 for each one that runs, and some systems for all."""
-    with suppress(AssertionError, FileNotFoundError):
-        return until(lambda: Path(f"/proc/{pid}/wchan").read_text() != "0", seconds=10)
-    return False
-
-
-def waits_in(pid: int, call: str) -> bool:
-    """Whether the process waits in a system call of that name."""
-    return call in Path(f"/proc/{pid}/wchan").read_text()
 
 
 def family_of(process: subprocess.Popen[str], settings: Settings) -> list[int]:

@@ -9,13 +9,11 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from types import FrameType
 from urllib.parse import urlsplit
 
 import click
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
-from uvicorn.supervisors import Multiprocess
 
 from runtally import COMMAND_AGENT
 from runtally.access.invitations import set_up
@@ -34,6 +32,7 @@ from webapp.cli import out_of_reach
 from webapp.cli.greeting import Greeting
 from webapp.cli.migrate import bring_up_to_date
 from webapp.cli.serve import BACKLOG
+from webapp.cli.supervisor import WORKER_SECONDS, WORKER_START_SECONDS, Workers
 from webapp.server.protocol import LimitedProtocol
 
 # Longer than any request of ours takes; a client that stays connected must not keep the service from stopping.
@@ -41,48 +40,6 @@ SHUTDOWN_SECONDS = 10
 # Longer than a proxy keeps an idle connection, so that it is never closed under a request.
 KEEP_ALIVE_SECONDS = 75
 GREETING_SECONDS = 0.1
-# For a worker to say that it lives, on a machine that does other things too.
-WORKER_SECONDS = 30
-# For a worker to start and take the place of another: on a machine whose processors are all busy, 30 were not enough.
-REPLACEMENT_SECONDS = 300
-
-
-class Workers(Multiprocess):
-    """Processes that ignore Ctrl-C while they start, since it would end a worker that still imports in a traceback.
-
-    Their servers handle it, and the supervisor passes it on.
-    """
-
-    def init_processes(self) -> None:
-        handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        super().init_processes()
-        signal.signal(signal.SIGINT, handler)
-
-    def restart_all(self) -> None:
-        """Give each new worker time to start under full load, and stop at once when the service is to end.
-
-        Those before it serve meanwhile. Signals are handled between restarts otherwise.
-        """
-        handlers = {number: signal.signal(number, self._leave) for number in (signal.SIGINT, signal.SIGTERM)}
-        self.config.timeout_worker_healthcheck = REPLACEMENT_SECONDS
-        try:
-            super().restart_all()
-        finally:
-            self.config.timeout_worker_healthcheck = WORKER_SECONDS
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
-
-    def _leave(self, _number: int, _frame: FrameType | None) -> None:
-        self.should_exit.set()
-
-    def keep_subprocess_alive(self) -> None:
-        """Notice at once a worker that dies during a health check, instead of when the check times out.
-
-        That needs its end of the pipe to be open in no other process.
-        """
-        for process in self.processes:
-            process.child_conn.close()
-        super().keep_subprocess_alive()
 
 
 class GreetingServer(uvicorn.Server):
@@ -238,7 +195,7 @@ def _config(workers: int) -> uvicorn.Config:
         backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-        timeout_worker_healthcheck=WORKER_SECONDS,
+        timeout_worker_healthcheck=WORKER_START_SECONDS,
     )
 
 

@@ -1,0 +1,125 @@
+"""When the parent of several workers replaces one, counted in its checks."""
+
+import signal
+from collections.abc import Iterator, MutableMapping
+from multiprocessing import Pipe
+from typing import Any
+
+import pytest
+import structlog
+import uvicorn
+from structlog.testing import LogCapture
+
+from webapp.cli import supervisor
+from webapp.cli.supervisor import CHECK_SECONDS, WORKER_SECONDS, WORKER_START_SECONDS, Workers
+
+Log = list[MutableMapping[str, Any]]
+
+
+class FakeProcess:
+    """A worker that answers when it is told to."""
+
+    def __init__(self, *_: object) -> None:
+        self.parent_conn, self.child_conn = Pipe()
+        self.pid = id(self)
+        self.exitcode: int | None = None
+
+    def start(self) -> None:
+        """Nothing starts."""
+
+    def kill(self) -> None:
+        self.exitcode = self.exitcode or -signal.SIGKILL
+
+    def join(self) -> None:
+        """It has ended already."""
+
+    def answer(self) -> None:
+        while self.child_conn.poll():
+            self.child_conn.recv()
+            self.child_conn.send(obj=False)
+
+
+@pytest.fixture
+def workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Workers]:
+    monkeypatch.setattr(supervisor, "Process", FakeProcess)
+    monkeypatch.setattr(supervisor, "count_replaced_worker", lambda: None)
+    # It takes every signal for itself.
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    workers = Workers(uvicorn.Config("nothing", workers=2), [])
+    workers.processes = [FakeProcess(), FakeProcess()]  # type: ignore[list-item]  # As much of one as is asked.
+    yield workers
+    for process in workers.processes:
+        process.parent_conn.close()
+        process.child_conn.close()
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> Log:
+    """What the supervisor logs."""
+    capture = LogCapture()
+    monkeypatch.setattr(supervisor, "log", structlog.wrap_logger(None, processors=[capture]))
+    return capture.entries
+
+
+def check_for(seconds: float, workers: Workers, *, answering: FakeProcess | None = None) -> None:
+    for _ in range(int(seconds / CHECK_SECONDS)):
+        if answering:
+            answering.answer()
+        workers.keep_subprocess_alive()
+
+
+def test_a_worker_has_five_minutes_to_start_and_the_log_says_when_that_was_not_enough(
+    workers: Workers, log: Log
+) -> None:
+    good, slow = workers.processes
+    check_for(WORKER_START_SECONDS, workers, answering=good)  # type: ignore[arg-type]  # A fake one.
+    assert workers.processes == [good, slow]
+
+    check_for(CHECK_SECONDS, workers, answering=good)  # type: ignore[arg-type]
+
+    assert workers.processes[0] is good
+    assert workers.processes[1] is not slow
+    assert [(entry["event"], entry["pid"], entry["reason"]) for entry in log] == [
+        ("worker_replaced", slow.pid, "no answer for 300 s")
+    ]
+
+
+def test_a_worker_that_has_answered_and_hangs_is_replaced_after_half_a_minute(workers: Workers, log: Log) -> None:
+    hung, starting = workers.processes
+    check_for(2 * CHECK_SECONDS, workers, answering=hung)  # type: ignore[arg-type]
+    check_for(WORKER_SECONDS - 1, workers)
+    assert workers.processes == [hung, starting]
+
+    check_for(2 * CHECK_SECONDS, workers)
+
+    assert workers.processes[0] is not hung
+    assert workers.processes[1] is starting
+    assert [entry["reason"] for entry in log] == ["no answer for 30 s"]
+
+
+def test_a_worker_is_asked_once_until_it_answers(workers: Workers) -> None:
+    process = workers.processes[0]
+    check_for(20, workers)
+
+    process.child_conn.recv()
+    assert not process.child_conn.poll()
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"), [(-signal.SIGSEGV, "ended by SIGSEGV"), (1, "ended with exit code 1")], ids=["signal", "code"]
+)
+def test_the_log_says_how_a_worker_ended(workers: Workers, log: Log, code: int, reason: str) -> None:
+    workers.processes[0].exitcode = code  # type: ignore[misc]  # A fake one.
+    workers.keep_subprocess_alive()
+
+    assert [entry["reason"] for entry in log] == [reason]
+
+
+def test_a_worker_that_refuses_to_start_ends_the_service(workers: Workers, log: Log) -> None:
+    failed = workers.processes[0]
+    failed.exitcode = 3  # type: ignore[misc]  # A fake one.
+    workers.keep_subprocess_alive()
+
+    assert workers.should_exit.is_set()
+    assert workers.processes[0] is failed
+    assert [entry["event"] for entry in log] == ["worker_did_not_start"]
