@@ -73,6 +73,14 @@ class UsageGroup(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
     errors: Count
     timeouts: Count
     unpriced: Annotated[int, Meta(ge=0, description="Runs whose cost is not known; it is not in costUSD.")]
+    without_usage: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Runs of models with a price that have neither tokens nor other units nor a reported cost; they "
+            "are 0 in costUSD.",
+        ),
+    ]
     cost_usd: UsDollars
     input_tokens: Annotated[int, Meta(ge=0, description="Cached ones included.")]
     output_tokens: Annotated[int, Meta(ge=0, description="Reasoning included.")]
@@ -119,7 +127,7 @@ class UsageAnswer(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
 
 
 _SUMS = {
-    "runs": 40, "errors": 1, "timeouts": 0, "unpriced": 0, "costUSD": 0.4117, "inputTokens": 51_200,
+    "runs": 40, "errors": 1, "timeouts": 0, "unpriced": 0, "withoutUsage": 0, "costUSD": 0.4117, "inputTokens": 51_200,
     "outputTokens": 9_310, "cachedInputTokens": 20_480, "cacheWriteTokens": 0, "reasoningTokens": 0,
     "cacheSavingsUSD": 0.055296, "p50LatencyMs": 812, "p95LatencyMs": 2140,
 }  # fmt: skip
@@ -252,6 +260,7 @@ def _group(dimensions: tuple[str, ...], group: Group, sums: Sums) -> UsageGroup:
         errors=totals.errors,
         timeouts=totals.timeouts,
         unpriced=totals.unpriced,
+        without_usage=totals.without_usage,
         cost_usd=as_json(totals.cost_usd),
         input_tokens=totals.input_tokens,
         output_tokens=totals.output_tokens,

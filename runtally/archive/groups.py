@@ -17,7 +17,7 @@ from runtally.usage.plan import GroupQuestion, Plan
 from runtally.usage.sketch import LATENCY
 from runtally.usage.window import TimeSpan
 
-_INPUTS = ", ".join(("status", *dict.fromkeys(one.summed for one in DIMENSION_MEASURES if one.summed)))
+_INPUTS = ", ".join(("status", "without_usage", *dict.fromkeys(one.summed for one in DIMENSION_MEASURES if one.summed)))
 _DAY = timedelta(days=1)
 
 

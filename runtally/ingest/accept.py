@@ -185,6 +185,7 @@ class Ingest:
         run.cost_usd, run.cost_source = cost.total_usd, cost.source
         run.cost_estimated, run.price_entry_id = cost.estimated, cost.entry_id
         run.cache_savings_usd, run.cost_is_minimum = cost.cache_savings_usd, cost.is_minimum
+        run.without_usage = cost.without_usage
         return run
 
 

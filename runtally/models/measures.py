@@ -52,8 +52,23 @@ class Measure:
         return f"sum({self.name})::bigint" if self.column_type is BigInteger else f"sum({self.name})"
 
 
-def _count(name: str, comment: str, condition: str | None = None, *, in_dimensions: bool = True) -> Measure:
-    return Measure(name, comment, BigInteger, int, condition=condition, in_dimensions=in_dimensions)
+def _count(
+    name: str,
+    comment: str,
+    condition: str | None = None,
+    *,
+    in_dimensions: bool = True,
+    server_default: str | None = None,
+) -> Measure:
+    return Measure(
+        name,
+        comment,
+        BigInteger,
+        int,
+        condition=condition,
+        in_dimensions=in_dimensions,
+        server_default=server_default,
+    )
 
 
 def _tokens(kind: Unit) -> Measure:
@@ -88,6 +103,19 @@ MEASURES = (
     _count("errors", "Runs that ended in an error.", "status = 'error'"),
     _count("timeouts", "Runs that ended in a timeout.", "status = 'timeout'"),
     _count("unpriced", "Runs whose cost is not known.", "cost_usd IS NULL"),
+    _count(
+        "partly_priced",
+        "Runs of which a unit has no price, so that their cost is a minimum.",
+        "cost_is_minimum",
+        in_dimensions=False,
+        server_default="0",
+    ),
+    _count(
+        "without_usage",
+        "Runs of models with a price that report no usage, so that their cost is that of nothing.",
+        "without_usage",
+        server_default="0",
+    ),
     _count("estimated", "Runs whose cost is an estimate.", "cost_estimated", in_dimensions=False),
     _cost("cost_usd", "Cost in US dollars."),
     *map(_tokens, TOKEN_KINDS),

@@ -71,6 +71,12 @@ class RunColumns(SQLModel):
         Boolean,
         default=None,
     )
+    without_usage: bool | None = column(
+        "True where the cost is that of nothing: the model has a price, and the run neither tokens nor other units nor a "
+        "reported cost; empty otherwise.",
+        Boolean,
+        default=None,
+    )
     cache_savings_usd: Decimal | None = column(
         "What the run would have cost more without a cache, in US dollars, below zero where writing to one cost more than "
         "reading from it saved; empty without cached tokens or without a price.",
@@ -156,6 +162,7 @@ class StoredRun(msgspec.Struct, kw_only=True, omit_defaults=True):
     cost_source: CostSource | None = None
     cost_estimated: bool | None = None
     cost_is_minimum: bool | None = None
+    without_usage: bool | None = None
     cache_savings_usd: Decimal | None = None
     reported_cost_usd: Decimal | None = None
     price_entry_id: int | None = None

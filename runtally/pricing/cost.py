@@ -171,6 +171,8 @@ class Cost(msgspec.Struct, frozen=True):
     """How much more its cached tokens would cost as plain input, below zero for less; None without cached tokens."""
     is_minimum: bool | None = None
     """True where a unit of the run has no price, so that it costs more than this."""
+    without_usage: bool | None = None
+    """True where nothing says what was used: no tokens, no other units and no reported cost."""
 
 
 UNPRICED = Cost(None, None, None, None)
@@ -387,7 +389,15 @@ def resolve_cost(  # noqa: PLR0913  # Each decides by a rule of the contract.
         pico, saved = _picos(usage, price)
         is_minimum = True if usage.units and unpriced_units(usage, price) else None
         savings = _savings_usd(usage, saved)
-        return Cost(from_pico(pico), CostSource.CATALOG, price.estimated, price.id, savings, is_minimum)
+        return Cost(
+            from_pico(pico),
+            CostSource.CATALOG,
+            price.estimated,
+            price.id,
+            savings,
+            is_minimum,
+            without_usage=None if counted else True,
+        )
     if reported:
         return Cost(reported, CostSource.ESTIMATED, estimated=True, entry_id=None)
     return UNPRICED

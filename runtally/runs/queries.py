@@ -17,7 +17,7 @@ from runtally.usage.sketch import LATENCY, sketch_of_counts
 COLUMNS = ", ".join({"meta": "metadata"}.get(name, name) for name in RunColumns.model_fields)
 LISTED = (
     "project_id, id, occurred_at, provider, model, status, error_code, input_tokens, output_tokens, "
-    "cached_input_tokens, latency_ms, time_to_first_token_ms, cost_usd, cost_estimated, experiment_id, trace_id, "
+    "cached_input_tokens, latency_ms, time_to_first_token_ms, cost_usd, cost_estimated, without_usage, experiment_id, trace_id, "
     "session_id, user_id"
 )
 _LISTED = LISTED.split(", ")

@@ -28,6 +28,7 @@ class ListedRun:
     time_to_first_token_ms: int | None
     cost_usd: Decimal | None
     cost_estimated: bool | None
+    without_usage: bool | None
     experiment_id: str | None
     trace_id: str | None
     session_id: str | None

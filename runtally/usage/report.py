@@ -1,6 +1,6 @@
 """The report of a project, or of all together, as pages show it. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -83,8 +83,18 @@ class Report:
     @property
     def unpriced_models(self) -> tuple[UnpricedModel, ...]:
         """Models without a price, most runs first."""
+        return self._models_by(lambda totals: totals.unpriced)
+
+    @property
+    def models_without_usage(self) -> tuple[UnpricedModel, ...]:
+        """Models with a price that have runs without usage, most of them first."""
+        return self._models_by(lambda totals: totals.without_usage)
+
+    def _models_by(self, number_of: Callable[[Totals], int]) -> tuple[UnpricedModel, ...]:
         groups = self.models.groups if self.models else {}
-        runs = {group: totals.unpriced for group, totals in groups.items() if totals.unpriced and OTHER not in group}
+        runs = {
+            group: number_of(totals) for group, totals in groups.items() if OTHER not in group and number_of(totals)
+        }
         ranked = sorted(runs.items(), key=lambda item: (-item[1], item[0]))
         return tuple(UnpricedModel(provider, model, number) for (provider, model), number in ranked)
 

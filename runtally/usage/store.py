@@ -19,6 +19,8 @@ ROLLUP_INPUT_COLUMNS = (
     "status",
     "latency_ms",
     "cost_estimated",
+    "cost_is_minimum",
+    "without_usage",
     *dict.fromkeys(measure.summed for measure in MEASURES if measure.summed),
     *INPUT_COLUMNS,
 )

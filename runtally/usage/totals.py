@@ -20,6 +20,10 @@ class Totals(NamedTuple):
     timeouts: int = 0
     unpriced: int = 0
     """Runs whose cost is not known; with any of them `cost_usd` is a minimum."""
+    partly_priced: int = 0
+    """Runs of which a unit has no price; with any of them `cost_usd` is a minimum, too."""
+    without_usage: int = 0
+    """Runs of models with a price that say nothing of what was used; their cost is 0, or a fee."""
     estimated: int = 0
     """Runs whose cost is an estimate."""
     cost_usd: Decimal = ZERO
@@ -39,6 +43,11 @@ class Totals(NamedTuple):
 
     def __sub__(self, other: "Totals") -> "Totals":
         return Totals(*map(sub, self, other))
+
+    @property
+    def is_minimum(self) -> bool:
+        """Whether some of the cost is not known."""
+        return bool(self.unpriced or self.partly_priced)
 
     @property
     def failed(self) -> int:

@@ -120,7 +120,15 @@ async def test_an_operator_reads_every_project_exactly(empty_database_url: str, 
     assert [one["id"] for one in projects["projects"]] == ["bot", "shop"]
     assert everything["total"]["costUSD"] == "10.100000000002"
     assert by_model["rows"] == [
-        {"model": "acme-small", "costUSD": "3", "runs": 1, "errors": 0, "timeouts": 0, "runsWithoutCost": 0}
+        {
+            "model": "acme-small",
+            "costUSD": "3",
+            "runs": 1,
+            "errors": 0,
+            "timeouts": 0,
+            "runsWithoutCost": 0,
+            "runsWithoutUsage": 0,
+        }
         | {"inputTokens": 1000, "outputTokens": 100, "cachedInputTokens": 0}
     ]
     assert by_model["allOtherRows"]["runs"] == 3

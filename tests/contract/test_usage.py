@@ -27,6 +27,7 @@ SUMS = {
     "errors",
     "timeouts",
     "unpriced",
+    "withoutUsage",
     "costUSD",
     "inputTokens",
     "outputTokens",
@@ -97,6 +98,7 @@ async def test_the_answer_has_the_contracts_fields(
         "errors": 0,
         "timeouts": 0,
         "unpriced": 0,
+        "withoutUsage": 0,
         "costUSD": Decimal("0.0105"),
         "inputTokens": 1000,
         "outputTokens": 500,
@@ -124,6 +126,37 @@ async def test_the_answer_has_the_contracts_fields(
         "hasMore": False,
         "nextPage": None,
     }
+
+
+async def test_runs_of_priced_models_that_report_no_usage_are_counted_in_every_group(
+    client: httpx.AsyncClient, project_id: str, metrics_key: str
+) -> None:
+    nothing = make_run(inputTokens=None, outputTokens=None, metadata={"feature": "stream"})
+    await send(
+        client,
+        project_id,
+        nothing,
+        nothing,
+        # What was used is known, or the model has no price.
+        nothing | {"inputTokens": 0, "outputTokens": 0},
+        nothing | {"units": {"webSearch": 1}},
+        nothing | {"costUSD": 0.5},
+        nothing | {"model": "unheard-of"},
+        make_run(),
+    )
+
+    for asked in (
+        {},
+        {"groupBy": "metadata.feature"},
+        {"groupBy": "model"},
+        {"groupBy": "status", "model": "acme-large"},
+    ):
+        body = await read(client, metrics_key, asked)
+        assert sum(one["withoutUsage"] for one in body["totals"]) == 2
+    answer = await ask(client, metrics_key, {"format": "csv", "groupBy": "metadata.feature"})
+    assert sum(int(row["withoutUsage"]) for row in csv.DictReader(StringIO(answer.text))) == 2
+    [total] = (await read(client, metrics_key))["totals"]
+    assert (total["unpriced"], total["costUSD"]) == (1, Decimal("0.5105"))
 
 
 async def test_without_group_by_there_is_one_group_also_where_there_are_no_runs(

@@ -165,6 +165,28 @@ async def test_runs_without_a_price_are_named(reader: Browser, post: Post, proje
     assert "$0.0105 or more" in text
 
 
+async def test_runs_that_report_no_usage_and_units_without_a_price_are_named(
+    reader: Browser, post: Post, project_id: str
+) -> None:
+    empty = make_run(inputTokens=None, outputTokens=None, runId="empty")
+    await post(make_run(), empty, make_run(model="acme-cached", inputTokens=None, outputTokens=None))
+    await post(make_run(units={"made up": 3}, runId="more"))
+
+    text = text_of(await html_of(reader, f"/projects/{project_id}"))
+    runs = text_of(await html_of(reader, f"/runs?project={project_id}"))
+    one, more = [
+        text_of(await html_of(reader, f"/projects/{project_id}/runs/{run_id}")) for run_id in ("empty", "more")
+    ]
+
+    assert "2 runs report no usage, neither tokens nor a cost, and count as $0.00: acme-cached, acme-large." in text
+    assert "1 run has units without a price, so cost is a minimum." in text
+    assert "$0.0210 or more" in text
+    assert runs.count("no usage") == 2
+    assert "The run reports neither tokens nor other units nor a cost" in one
+    assert "or more" in more
+    assert "made up 3" in more
+
+
 async def test_without_any_price_there_is_no_cost_rather_than_nothing_to_pay(
     reader: Browser, post: Post, project_id: str
 ) -> None:

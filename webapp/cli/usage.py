@@ -129,6 +129,7 @@ def _row(names: Sequence[str], group: Group, sums: Sums) -> Record:
         errors=totals.errors,
         timeouts=totals.timeouts,
         unpriced=totals.unpriced,
+        without_usage=totals.without_usage,
         cost_usd=totals.cost_usd,
         input_tokens=totals.input_tokens,
         output_tokens=totals.output_tokens,

@@ -193,6 +193,7 @@ def _totals(totals: Totals) -> Answer:
         errors=totals.errors,
         timeouts=totals.timeouts,
         runs_without_cost=totals.unpriced,
+        runs_without_usage=totals.without_usage,
         input_tokens=totals.input_tokens,
         output_tokens=totals.output_tokens,
         cached_input_tokens=totals.cached_input_tokens,

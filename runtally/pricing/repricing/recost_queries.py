@@ -39,6 +39,7 @@ _PRICED = f"""
          price_entry_id,
          cache_savings_usd,
          cost_is_minimum,
+         without_usage,
          service_tier,
          region,
          {_COUNTS},
@@ -73,6 +74,7 @@ _BEFORE = [
         "cost_estimated": "before_estimated",
         "cache_savings_usd": "before_savings_usd",
         "cost_is_minimum": "before_minimum",
+        "without_usage": "before_without_usage",
     }.get(name, name)
     for name in ROLLUP_INPUT_COLUMNS
 ]
@@ -87,18 +89,21 @@ WITH changed AS (
             price_entry_id = priced.price_entry_id,
             cache_savings_usd = priced.cache_savings_usd,
             cost_is_minimum = priced.cost_is_minimum,
+            without_usage = priced.without_usage,
             version = runs.version + 1
        FROM unnest($2::text[], $3::numeric[], $4::text[], $5::boolean[], $6::bigint[], $7::numeric[], $8::boolean[],
-                   $9::numeric[], $10::boolean[], $11::numeric[], $12::boolean[], $13::integer[])
+                   $9::boolean[], $10::numeric[], $11::boolean[], $12::numeric[], $13::boolean[], $14::boolean[],
+                   $15::integer[])
             AS priced (id, cost_usd, cost_source, cost_estimated, price_entry_id, cache_savings_usd, cost_is_minimum,
-                       before_usd, before_estimated, before_savings_usd, before_minimum, version)
+                       without_usage, before_usd, before_estimated, before_savings_usd, before_minimum,
+                       before_without_usage, version)
       WHERE runs.project_id = $1
         AND runs.id = priced.id
         AND runs.version = priced.version
   RETURNING runs.id, runs.version, before_usd, before_estimated, before_savings_usd, before_minimum,
-            {", ".join(f"runs.{name}" for name in ROLLUP_INPUT_COLUMNS)}
+            before_without_usage, {", ".join(f"runs.{name}" for name in ROLLUP_INPUT_COLUMNS)}
 ),
-queued AS ({enqueue("(SELECT * FROM changed ORDER BY id) AS changed", now="$14::timestamptz", when="$15::boolean")}
+queued AS ({enqueue("(SELECT * FROM changed ORDER BY id) AS changed", now="$16::timestamptz", when="$17::boolean")}
 ),
 weighed AS (
      SELECT {", ".join(ROLLUP_INPUT_COLUMNS)}, 1 AS weight
@@ -107,7 +112,7 @@ weighed AS (
      SELECT {", ".join(_BEFORE)}, -1
        FROM changed
 ),
-{rollup_ctes("weighed", now="$14::timestamptz", weight="weight")}
+{rollup_ctes("weighed", now="$16::timestamptz", weight="weight")}
 SELECT count(*)
   FROM changed
 """
@@ -174,10 +179,12 @@ async def update_costs(
                 each.cost.entry_id,
                 each.cost.cache_savings_usd,
                 each.cost.is_minimum,
+                each.cost.without_usage,
                 each.run.cost.total_usd,
                 each.run.cost.estimated,
                 each.run.cost.cache_savings_usd,
                 each.run.cost.is_minimum,
+                each.run.cost.without_usage,
                 each.run.version,
             )
             for each in recosts
@@ -188,8 +195,8 @@ async def update_costs(
 
 
 def _run(row: tuple[Any, ...]) -> PricedRun:
-    usd, source, estimated, entry_id, saved_usd, is_minimum, tier, region = row[7:15]
-    cost = Cost(usd, CostSource(source) if source else None, estimated, entry_id, saved_usd, is_minimum)
+    usd, source, *rest, tier, region = row[7:16]
+    cost = Cost(usd, CostSource(source) if source else None, *rest)
     id_, occurred_at, provider, model, answered_by, version, reported = row[:7]
-    usage = Usage(*row[15:])
+    usage = Usage(*row[16:])
     return PricedRun(id_, occurred_at, provider, model, answered_by, version, reported, cost, tier, region, usage)

@@ -38,7 +38,7 @@ _HOUR = "(day + make_interval(hours => hour)) AT TIME ZONE 'UTC'"
 _ARRAYS = {"hour": "hours", "value": "dimension_values", "provider": "providers", "model": "models"}
 _VALUE = f"CASE WHEN value IS NULL THEN '{OTHERS}' WHEN value = '' THEN '{ANY}' ELSE '{VALUE}' || value END"
 # What measures are made of.
-_INPUTS = ", ".join(("status", *dict.fromkeys(one.summed for one in DIMENSION_MEASURES if one.summed)))
+_INPUTS = ", ".join(("status", "without_usage", *dict.fromkeys(one.summed for one in DIMENSION_MEASURES if one.summed)))
 
 SliceKey = tuple[int, Group]
 """The number of a bucket, and a group."""

@@ -87,6 +87,7 @@ def sums_of(found: Iterable[StoredRun]) -> tuple[int | Decimal, ...]:
         sum(run.status == "error" for run in found),
         sum(run.status == "timeout" for run in found),
         sum(run.cost_usd is None for run in found),
+        sum(bool(run.without_usage) for run in found),
         sum((run.cost_usd or Decimal(0) for run in found), Decimal(0)),
         *(
             sum(getattr(run, name) or 0 for run in found)

@@ -5,10 +5,11 @@ SELECT * FROM json_to_recordset($1::json) AS sent (project_id TEXT, id TEXT, occ
         BIGINT, output_tokens BIGINT, cached_input_tokens BIGINT, cache_write_tokens BIGINT, reasoning_tokens
         BIGINT, audio_input_tokens BIGINT, audio_output_tokens BIGINT, units JSONB, service_tier TEXT, region
         TEXT, latency_ms BIGINT, time_to_first_token_ms BIGINT, cost_usd NUMERIC(38, 12), cost_source TEXT,
-        cost_estimated BOOLEAN, cost_is_minimum BOOLEAN, cache_savings_usd NUMERIC(38, 12), reported_cost_usd
-        NUMERIC(38, 12), price_entry_id BIGINT, experiment_id TEXT, trace_id TEXT, session_id TEXT, user_id
-        TEXT, tags TEXT[], key_id UUID, client_id TEXT, idempotency_key TEXT, prompt_hash TEXT, prompt_preview
-        TEXT, metadata JSONB, created_at TIMESTAMP WITH TIME ZONE, version INTEGER)
+        cost_estimated BOOLEAN, cost_is_minimum BOOLEAN, without_usage BOOLEAN, cache_savings_usd NUMERIC(38,
+        12), reported_cost_usd NUMERIC(38, 12), price_entry_id BIGINT, experiment_id TEXT, trace_id TEXT,
+        session_id TEXT, user_id TEXT, tags TEXT[], key_id UUID, client_id TEXT, idempotency_key TEXT,
+        prompt_hash TEXT, prompt_preview TEXT, metadata JSONB, created_at TIMESTAMP WITH TIME ZONE, version
+        INTEGER)
 ),
 new_projects AS (
      INSERT INTO projects (id, name, created_at)
@@ -31,20 +32,20 @@ stored AS (
 INSERT INTO runs (project_id, id, occurred_at, provider, model, status, error_code, finish_reason,
         input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens,
         audio_input_tokens, audio_output_tokens, units, service_tier, region, latency_ms,
-        time_to_first_token_ms, cost_usd, cost_source, cost_estimated, cost_is_minimum, cache_savings_usd,
-        reported_cost_usd, price_entry_id, experiment_id, trace_id, session_id, user_id, tags, key_id,
-        client_id, idempotency_key, prompt_hash, prompt_preview, metadata, created_at, version)
+        time_to_first_token_ms, cost_usd, cost_source, cost_estimated, cost_is_minimum, without_usage,
+        cache_savings_usd, reported_cost_usd, price_entry_id, experiment_id, trace_id, session_id, user_id,
+        tags, key_id, client_id, idempotency_key, prompt_hash, prompt_preview, metadata, created_at, version)
      SELECT project_id, id, occurred_at, provider, model, status, error_code, finish_reason, input_tokens,
              output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens, audio_input_tokens,
              audio_output_tokens, units, service_tier, region, latency_ms, time_to_first_token_ms, cost_usd,
-             cost_source, cost_estimated, cost_is_minimum, cache_savings_usd, reported_cost_usd,
-             price_entry_id, experiment_id, trace_id, session_id, user_id, tags, key_id, client_id,
-             idempotency_key, prompt_hash, prompt_preview, metadata, created_at, version FROM sent
+             cost_source, cost_estimated, cost_is_minimum, without_usage, cache_savings_usd,
+             reported_cost_usd, price_entry_id, experiment_id, trace_id, session_id, user_id, tags, key_id,
+             client_id, idempotency_key, prompt_hash, prompt_preview, metadata, created_at, version FROM sent
 ON CONFLICT (project_id, id) DO NOTHING
-  RETURNING project_id, occurred_at, provider, model, status, latency_ms, cost_estimated, cost_usd,
-          input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens,
-          audio_input_tokens, audio_output_tokens, cache_savings_usd, user_id, session_id, tags, metadata, id,
-          version, created_at
+  RETURNING project_id, occurred_at, provider, model, status, latency_ms, cost_estimated, cost_is_minimum,
+          without_usage, cost_usd, input_tokens, output_tokens, cached_input_tokens, cache_write_tokens,
+          reasoning_tokens, audio_input_tokens, audio_output_tokens, cache_savings_usd, user_id, session_id,
+          tags, metadata, id, version, created_at
 ),
 queued AS (
      INSERT INTO outbox_arrivals (project_id, queued_at, runs, run_ids)
@@ -76,9 +77,9 @@ GROUP BY 1
 dimensions_queued AS (
      INSERT INTO dimension_deltas (project_id, queued_at, size, key_ids, dimension_values, hours, providers,
              models,
-                                   latencies, runs, errors, timeouts, unpriced, cost_usd, input_tokens,
-                                           output_tokens, cached_input_tokens, cache_write_tokens,
-                                           reasoning_tokens, cache_savings_usd)
+                                   latencies, runs, errors, timeouts, unpriced, without_usage, cost_usd,
+                                           input_tokens, output_tokens, cached_input_tokens,
+                                           cache_write_tokens, reasoning_tokens, cache_savings_usd)
           SELECT project_id,
                  $3::timestamptz,
                  count(*),
@@ -94,6 +95,7 @@ dimensions_queued AS (
                  array_agg(CASE WHEN status = 'error' THEN 1 END)::bigint[],
                  array_agg(CASE WHEN status = 'timeout' THEN 1 END)::bigint[],
                  array_agg(CASE WHEN cost_usd IS NULL THEN 1 END)::bigint[],
+                 array_agg(CASE WHEN without_usage THEN 1 END)::bigint[],
                  array_agg(cost_usd)::numeric[],
                  array_agg(input_tokens)::numeric[],
                  array_agg(output_tokens)::numeric[],
@@ -137,6 +139,8 @@ rolled_runs AS (
          coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
          coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
          coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
+         coalesce(sum(1) FILTER (WHERE cost_is_minimum), 0) AS partly_priced,
+         coalesce(sum(1) FILTER (WHERE without_usage), 0) AS without_usage,
          coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
          coalesce(sum(cost_usd), 0) AS cost_usd,
          coalesce(sum(input_tokens), 0) AS input_tokens,
@@ -153,26 +157,29 @@ rolled_runs AS (
 GROUP BY 1, 2, 3, 4
 ),
 rolled_of_all AS (
-     INSERT INTO rollup_deltas (bucket, provider, model, runs, errors, timeouts, unpriced, estimated,
-             cost_usd, input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens,
-             audio_input_tokens, audio_output_tokens, error_cost_usd, timeout_cost_usd, cache_savings_usd)
+     INSERT INTO rollup_deltas (bucket, provider, model, runs, errors, timeouts, unpriced, partly_priced,
+             without_usage, estimated, cost_usd, input_tokens, output_tokens, cached_input_tokens,
+             cache_write_tokens, reasoning_tokens, audio_input_tokens, audio_output_tokens, error_cost_usd,
+             timeout_cost_usd, cache_savings_usd)
           SELECT bucket, provider, model, sum(runs), sum(errors), sum(timeouts), sum(unpriced),
-                  sum(estimated), sum(cost_usd), sum(input_tokens), sum(output_tokens),
-                  sum(cached_input_tokens), sum(cache_write_tokens), sum(reasoning_tokens),
-                  sum(audio_input_tokens), sum(audio_output_tokens), sum(error_cost_usd),
-                  sum(timeout_cost_usd), sum(cache_savings_usd)
+                  sum(partly_priced), sum(without_usage), sum(estimated), sum(cost_usd), sum(input_tokens),
+                  sum(output_tokens), sum(cached_input_tokens), sum(cache_write_tokens),
+                  sum(reasoning_tokens), sum(audio_input_tokens), sum(audio_output_tokens),
+                  sum(error_cost_usd), sum(timeout_cost_usd), sum(cache_savings_usd)
             FROM rolled_runs
         GROUP BY 1, provider, model
 ),
 rolled_totals AS (
      INSERT INTO rollup_totals AS held (project_id, grain, bucket, runs, errors, timeouts, unpriced,
-             estimated, cost_usd, input_tokens, output_tokens, error_cost_usd, timeout_cost_usd)
+             partly_priced, without_usage, estimated, cost_usd, input_tokens, output_tokens, error_cost_usd,
+             timeout_cost_usd)
           SELECT project_id,
                  grains.minutes,
                  to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) * (grains.minutes *
                          60)),
-                 sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(estimated), sum(cost_usd),
-                         sum(input_tokens), sum(output_tokens), sum(error_cost_usd), sum(timeout_cost_usd)
+                 sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(partly_priced), sum(without_usage),
+                         sum(estimated), sum(cost_usd), sum(input_tokens), sum(output_tokens),
+                         sum(error_cost_usd), sum(timeout_cost_usd)
             FROM rolled_runs
                  CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
                          make_interval(days => NULL)), (1440, make_interval(days => NULL))) AS grains
@@ -184,27 +191,28 @@ rolled_totals AS (
      ON CONFLICT (project_id, grain, bucket) DO UPDATE
              SET runs = held.runs + excluded.runs, errors = held.errors + excluded.errors, timeouts =
                      held.timeouts + excluded.timeouts, unpriced = held.unpriced + excluded.unpriced,
-                     estimated = held.estimated + excluded.estimated, cost_usd = held.cost_usd +
-                     excluded.cost_usd, input_tokens = held.input_tokens + excluded.input_tokens,
-                     output_tokens = held.output_tokens + excluded.output_tokens, error_cost_usd =
-                     held.error_cost_usd + excluded.error_cost_usd, timeout_cost_usd = held.timeout_cost_usd +
-                     excluded.timeout_cost_usd
+                     partly_priced = held.partly_priced + excluded.partly_priced, without_usage =
+                     held.without_usage + excluded.without_usage, estimated = held.estimated +
+                     excluded.estimated, cost_usd = held.cost_usd + excluded.cost_usd, input_tokens =
+                     held.input_tokens + excluded.input_tokens, output_tokens = held.output_tokens +
+                     excluded.output_tokens, error_cost_usd = held.error_cost_usd + excluded.error_cost_usd,
+                     timeout_cost_usd = held.timeout_cost_usd + excluded.timeout_cost_usd
        RETURNING 1
 ),
 rolled AS (
      INSERT INTO rollups AS held (project_id, grain, bucket, provider, model, runs, errors, timeouts,
-             unpriced, estimated, cost_usd, input_tokens, output_tokens, cached_input_tokens,
-             cache_write_tokens, reasoning_tokens, audio_input_tokens, audio_output_tokens, error_cost_usd,
-             timeout_cost_usd, cache_savings_usd)
+             unpriced, partly_priced, without_usage, estimated, cost_usd, input_tokens, output_tokens,
+             cached_input_tokens, cache_write_tokens, reasoning_tokens, audio_input_tokens,
+             audio_output_tokens, error_cost_usd, timeout_cost_usd, cache_savings_usd)
           SELECT project_id,
                  grains.minutes,
                  to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) * (grains.minutes *
                          60)),
-                 provider, model, sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(estimated),
-                         sum(cost_usd), sum(input_tokens), sum(output_tokens), sum(cached_input_tokens),
-                         sum(cache_write_tokens), sum(reasoning_tokens), sum(audio_input_tokens),
-                         sum(audio_output_tokens), sum(error_cost_usd), sum(timeout_cost_usd),
-                         sum(cache_savings_usd)
+                 provider, model, sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(partly_priced),
+                         sum(without_usage), sum(estimated), sum(cost_usd), sum(input_tokens),
+                         sum(output_tokens), sum(cached_input_tokens), sum(cache_write_tokens),
+                         sum(reasoning_tokens), sum(audio_input_tokens), sum(audio_output_tokens),
+                         sum(error_cost_usd), sum(timeout_cost_usd), sum(cache_savings_usd)
             FROM rolled_runs
                  CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
                          make_interval(days => NULL))) AS grains (minutes, kept)
@@ -216,15 +224,17 @@ rolled AS (
      ON CONFLICT (project_id, grain, bucket, provider, model) DO UPDATE
              SET runs = held.runs + excluded.runs, errors = held.errors + excluded.errors, timeouts =
                      held.timeouts + excluded.timeouts, unpriced = held.unpriced + excluded.unpriced,
-                     estimated = held.estimated + excluded.estimated, cost_usd = held.cost_usd +
-                     excluded.cost_usd, input_tokens = held.input_tokens + excluded.input_tokens,
-                     output_tokens = held.output_tokens + excluded.output_tokens, cached_input_tokens =
-                     held.cached_input_tokens + excluded.cached_input_tokens, cache_write_tokens =
-                     held.cache_write_tokens + excluded.cache_write_tokens, reasoning_tokens =
-                     held.reasoning_tokens + excluded.reasoning_tokens, audio_input_tokens =
-                     held.audio_input_tokens + excluded.audio_input_tokens, audio_output_tokens =
-                     held.audio_output_tokens + excluded.audio_output_tokens, error_cost_usd =
-                     held.error_cost_usd + excluded.error_cost_usd, timeout_cost_usd = held.timeout_cost_usd +
+                     partly_priced = held.partly_priced + excluded.partly_priced, without_usage =
+                     held.without_usage + excluded.without_usage, estimated = held.estimated +
+                     excluded.estimated, cost_usd = held.cost_usd + excluded.cost_usd, input_tokens =
+                     held.input_tokens + excluded.input_tokens, output_tokens = held.output_tokens +
+                     excluded.output_tokens, cached_input_tokens = held.cached_input_tokens +
+                     excluded.cached_input_tokens, cache_write_tokens = held.cache_write_tokens +
+                     excluded.cache_write_tokens, reasoning_tokens = held.reasoning_tokens +
+                     excluded.reasoning_tokens, audio_input_tokens = held.audio_input_tokens +
+                     excluded.audio_input_tokens, audio_output_tokens = held.audio_output_tokens +
+                     excluded.audio_output_tokens, error_cost_usd = held.error_cost_usd +
+                     excluded.error_cost_usd, timeout_cost_usd = held.timeout_cost_usd +
                      excluded.timeout_cost_usd, cache_savings_usd = held.cache_savings_usd +
                      excluded.cache_savings_usd
        RETURNING 1

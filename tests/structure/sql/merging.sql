@@ -9,13 +9,15 @@ WITH taken AS (
 ),
 rolled_totals AS (
      INSERT INTO rollup_totals AS held (project_id, grain, bucket, runs, errors, timeouts, unpriced,
-             estimated, cost_usd, input_tokens, output_tokens, error_cost_usd, timeout_cost_usd)
+             partly_priced, without_usage, estimated, cost_usd, input_tokens, output_tokens, error_cost_usd,
+             timeout_cost_usd)
           SELECT '',
                  grains.minutes,
                  to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) * (grains.minutes *
                          60)),
-                 sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(estimated), sum(cost_usd),
-                         sum(input_tokens), sum(output_tokens), sum(error_cost_usd), sum(timeout_cost_usd)
+                 sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(partly_priced), sum(without_usage),
+                         sum(estimated), sum(cost_usd), sum(input_tokens), sum(output_tokens),
+                         sum(error_cost_usd), sum(timeout_cost_usd)
             FROM taken
                  CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
                          make_interval(days => NULL)), (1440, make_interval(days => NULL))) AS grains
@@ -27,27 +29,28 @@ rolled_totals AS (
      ON CONFLICT (project_id, grain, bucket) DO UPDATE
              SET runs = held.runs + excluded.runs, errors = held.errors + excluded.errors, timeouts =
                      held.timeouts + excluded.timeouts, unpriced = held.unpriced + excluded.unpriced,
-                     estimated = held.estimated + excluded.estimated, cost_usd = held.cost_usd +
-                     excluded.cost_usd, input_tokens = held.input_tokens + excluded.input_tokens,
-                     output_tokens = held.output_tokens + excluded.output_tokens, error_cost_usd =
-                     held.error_cost_usd + excluded.error_cost_usd, timeout_cost_usd = held.timeout_cost_usd +
-                     excluded.timeout_cost_usd
+                     partly_priced = held.partly_priced + excluded.partly_priced, without_usage =
+                     held.without_usage + excluded.without_usage, estimated = held.estimated +
+                     excluded.estimated, cost_usd = held.cost_usd + excluded.cost_usd, input_tokens =
+                     held.input_tokens + excluded.input_tokens, output_tokens = held.output_tokens +
+                     excluded.output_tokens, error_cost_usd = held.error_cost_usd + excluded.error_cost_usd,
+                     timeout_cost_usd = held.timeout_cost_usd + excluded.timeout_cost_usd
        RETURNING 1
 ),
 rolled AS (
      INSERT INTO rollups AS held (project_id, grain, bucket, provider, model, runs, errors, timeouts,
-             unpriced, estimated, cost_usd, input_tokens, output_tokens, cached_input_tokens,
-             cache_write_tokens, reasoning_tokens, audio_input_tokens, audio_output_tokens, error_cost_usd,
-             timeout_cost_usd, cache_savings_usd)
+             unpriced, partly_priced, without_usage, estimated, cost_usd, input_tokens, output_tokens,
+             cached_input_tokens, cache_write_tokens, reasoning_tokens, audio_input_tokens,
+             audio_output_tokens, error_cost_usd, timeout_cost_usd, cache_savings_usd)
           SELECT '',
                  grains.minutes,
                  to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) * (grains.minutes *
                          60)),
-                 provider, model, sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(estimated),
-                         sum(cost_usd), sum(input_tokens), sum(output_tokens), sum(cached_input_tokens),
-                         sum(cache_write_tokens), sum(reasoning_tokens), sum(audio_input_tokens),
-                         sum(audio_output_tokens), sum(error_cost_usd), sum(timeout_cost_usd),
-                         sum(cache_savings_usd)
+                 provider, model, sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(partly_priced),
+                         sum(without_usage), sum(estimated), sum(cost_usd), sum(input_tokens),
+                         sum(output_tokens), sum(cached_input_tokens), sum(cache_write_tokens),
+                         sum(reasoning_tokens), sum(audio_input_tokens), sum(audio_output_tokens),
+                         sum(error_cost_usd), sum(timeout_cost_usd), sum(cache_savings_usd)
             FROM taken
                  CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
                          make_interval(days => NULL))) AS grains (minutes, kept)
@@ -59,15 +62,17 @@ rolled AS (
      ON CONFLICT (project_id, grain, bucket, provider, model) DO UPDATE
              SET runs = held.runs + excluded.runs, errors = held.errors + excluded.errors, timeouts =
                      held.timeouts + excluded.timeouts, unpriced = held.unpriced + excluded.unpriced,
-                     estimated = held.estimated + excluded.estimated, cost_usd = held.cost_usd +
-                     excluded.cost_usd, input_tokens = held.input_tokens + excluded.input_tokens,
-                     output_tokens = held.output_tokens + excluded.output_tokens, cached_input_tokens =
-                     held.cached_input_tokens + excluded.cached_input_tokens, cache_write_tokens =
-                     held.cache_write_tokens + excluded.cache_write_tokens, reasoning_tokens =
-                     held.reasoning_tokens + excluded.reasoning_tokens, audio_input_tokens =
-                     held.audio_input_tokens + excluded.audio_input_tokens, audio_output_tokens =
-                     held.audio_output_tokens + excluded.audio_output_tokens, error_cost_usd =
-                     held.error_cost_usd + excluded.error_cost_usd, timeout_cost_usd = held.timeout_cost_usd +
+                     partly_priced = held.partly_priced + excluded.partly_priced, without_usage =
+                     held.without_usage + excluded.without_usage, estimated = held.estimated +
+                     excluded.estimated, cost_usd = held.cost_usd + excluded.cost_usd, input_tokens =
+                     held.input_tokens + excluded.input_tokens, output_tokens = held.output_tokens +
+                     excluded.output_tokens, cached_input_tokens = held.cached_input_tokens +
+                     excluded.cached_input_tokens, cache_write_tokens = held.cache_write_tokens +
+                     excluded.cache_write_tokens, reasoning_tokens = held.reasoning_tokens +
+                     excluded.reasoning_tokens, audio_input_tokens = held.audio_input_tokens +
+                     excluded.audio_input_tokens, audio_output_tokens = held.audio_output_tokens +
+                     excluded.audio_output_tokens, error_cost_usd = held.error_cost_usd +
+                     excluded.error_cost_usd, timeout_cost_usd = held.timeout_cost_usd +
                      excluded.timeout_cost_usd, cache_savings_usd = held.cache_savings_usd +
                      excluded.cache_savings_usd
        RETURNING 1

@@ -22,6 +22,7 @@ ORDER BY project_id, provider, model
          price_entry_id,
          cache_savings_usd,
          cost_is_minimum,
+         without_usage,
          service_tier,
          region,
          input_tokens,
@@ -55,6 +56,7 @@ ORDER BY id
          price_entry_id,
          cache_savings_usd,
          cost_is_minimum,
+         without_usage,
          service_tier,
          region,
          input_tokens,
@@ -84,28 +86,33 @@ WITH changed AS (
             price_entry_id = priced.price_entry_id,
             cache_savings_usd = priced.cache_savings_usd,
             cost_is_minimum = priced.cost_is_minimum,
+            without_usage = priced.without_usage,
             version = runs.version + 1
        FROM unnest($2::text[], $3::numeric[], $4::text[], $5::boolean[], $6::bigint[], $7::numeric[],
                $8::boolean[],
-                   $9::numeric[], $10::boolean[], $11::numeric[], $12::boolean[], $13::integer[])
+                   $9::boolean[], $10::numeric[], $11::boolean[], $12::numeric[], $13::boolean[],
+                           $14::boolean[],
+                   $15::integer[])
             AS priced (id, cost_usd, cost_source, cost_estimated, price_entry_id, cache_savings_usd,
                     cost_is_minimum,
-                       before_usd, before_estimated, before_savings_usd, before_minimum, version)
+                       without_usage, before_usd, before_estimated, before_savings_usd, before_minimum,
+                       before_without_usage, version)
       WHERE runs.project_id = $1
         AND runs.id = priced.id
         AND runs.version = priced.version
   RETURNING runs.id, runs.version, before_usd, before_estimated, before_savings_usd, before_minimum,
-            runs.project_id, runs.occurred_at, runs.provider, runs.model, runs.status, runs.latency_ms,
-                    runs.cost_estimated, runs.cost_usd, runs.input_tokens, runs.output_tokens,
-                    runs.cached_input_tokens, runs.cache_write_tokens, runs.reasoning_tokens,
-                    runs.audio_input_tokens, runs.audio_output_tokens, runs.cache_savings_usd, runs.user_id,
-                    runs.session_id, runs.tags, runs.metadata
+            before_without_usage, runs.project_id, runs.occurred_at, runs.provider, runs.model, runs.status,
+                    runs.latency_ms, runs.cost_estimated, runs.cost_is_minimum, runs.without_usage,
+                    runs.cost_usd, runs.input_tokens, runs.output_tokens, runs.cached_input_tokens,
+                    runs.cache_write_tokens, runs.reasoning_tokens, runs.audio_input_tokens,
+                    runs.audio_output_tokens, runs.cache_savings_usd, runs.user_id, runs.session_id,
+                    runs.tags, runs.metadata
 ),
 queued AS (
      INSERT INTO outbox (project_id, run_id, version, queued_at, due_at)
-          SELECT project_id, id, version, $14::timestamptz, $14::timestamptz
+          SELECT project_id, id, version, $16::timestamptz, $16::timestamptz
             FROM (SELECT * FROM changed ORDER BY id) AS changed
-           WHERE $15::boolean
+           WHERE $17::boolean
      ON CONFLICT (project_id, run_id) DO UPDATE
              SET version = excluded.version,
                  due_at = excluded.due_at,
@@ -114,16 +121,16 @@ queued AS (
                  last_error = NULL
 ),
 weighed AS (
-     SELECT project_id, occurred_at, provider, model, status, latency_ms, cost_estimated, cost_usd,
-             input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens,
-             audio_input_tokens, audio_output_tokens, cache_savings_usd, user_id, session_id, tags, metadata,
-             1 AS weight
+     SELECT project_id, occurred_at, provider, model, status, latency_ms, cost_estimated, cost_is_minimum,
+             without_usage, cost_usd, input_tokens, output_tokens, cached_input_tokens, cache_write_tokens,
+             reasoning_tokens, audio_input_tokens, audio_output_tokens, cache_savings_usd, user_id,
+             session_id, tags, metadata, 1 AS weight
        FROM changed
   UNION ALL
-     SELECT project_id, occurred_at, provider, model, status, latency_ms, before_estimated, before_usd,
-             input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens,
-             audio_input_tokens, audio_output_tokens, before_savings_usd, user_id, session_id, tags, metadata,
-             -1
+     SELECT project_id, occurred_at, provider, model, status, latency_ms, before_estimated, before_minimum,
+             before_without_usage, before_usd, input_tokens, output_tokens, cached_input_tokens,
+             cache_write_tokens, reasoning_tokens, audio_input_tokens, audio_output_tokens,
+             before_savings_usd, user_id, session_id, tags, metadata, -1
        FROM changed
 ),
 dimension_slots AS MATERIALIZED (
@@ -149,11 +156,11 @@ GROUP BY 1
 dimensions_queued AS (
      INSERT INTO dimension_deltas (project_id, queued_at, size, key_ids, dimension_values, hours, providers,
              models,
-                                   latencies, runs, errors, timeouts, unpriced, cost_usd, input_tokens,
-                                           output_tokens, cached_input_tokens, cache_write_tokens,
-                                           reasoning_tokens, cache_savings_usd)
+                                   latencies, runs, errors, timeouts, unpriced, without_usage, cost_usd,
+                                           input_tokens, output_tokens, cached_input_tokens,
+                                           cache_write_tokens, reasoning_tokens, cache_savings_usd)
           SELECT project_id,
-                 $14::timestamptz,
+                 $16::timestamptz,
                  count(*),
                  (SELECT ARRAY[user_key, session_key, tags_key] || metadata_keys FROM dimension_slots WHERE
                          dimension_slots.project_id = valued.project_id),
@@ -167,6 +174,7 @@ dimensions_queued AS (
                  array_agg(CASE WHEN status = 'error' THEN weight END)::bigint[],
                  array_agg(CASE WHEN status = 'timeout' THEN weight END)::bigint[],
                  array_agg(CASE WHEN cost_usd IS NULL THEN weight END)::bigint[],
+                 array_agg(CASE WHEN without_usage THEN weight END)::bigint[],
                  array_agg(weight * cost_usd)::numeric[],
                  array_agg(weight * input_tokens)::numeric[],
                  array_agg(weight * output_tokens)::numeric[],
@@ -214,6 +222,8 @@ rolled_runs AS (
          coalesce(sum(weight) FILTER (WHERE status = 'error'), 0) AS errors,
          coalesce(sum(weight) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
          coalesce(sum(weight) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
+         coalesce(sum(weight) FILTER (WHERE cost_is_minimum), 0) AS partly_priced,
+         coalesce(sum(weight) FILTER (WHERE without_usage), 0) AS without_usage,
          coalesce(sum(weight) FILTER (WHERE cost_estimated), 0) AS estimated,
          coalesce(sum(weight * cost_usd), 0) AS cost_usd,
          coalesce(sum(weight * input_tokens), 0) AS input_tokens,
@@ -230,78 +240,84 @@ rolled_runs AS (
 GROUP BY 1, 2, 3, 4
 ),
 rolled_of_all AS (
-     INSERT INTO rollup_deltas (bucket, provider, model, runs, errors, timeouts, unpriced, estimated,
-             cost_usd, input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens,
-             audio_input_tokens, audio_output_tokens, error_cost_usd, timeout_cost_usd, cache_savings_usd)
+     INSERT INTO rollup_deltas (bucket, provider, model, runs, errors, timeouts, unpriced, partly_priced,
+             without_usage, estimated, cost_usd, input_tokens, output_tokens, cached_input_tokens,
+             cache_write_tokens, reasoning_tokens, audio_input_tokens, audio_output_tokens, error_cost_usd,
+             timeout_cost_usd, cache_savings_usd)
           SELECT bucket, provider, model, sum(runs), sum(errors), sum(timeouts), sum(unpriced),
-                  sum(estimated), sum(cost_usd), sum(input_tokens), sum(output_tokens),
-                  sum(cached_input_tokens), sum(cache_write_tokens), sum(reasoning_tokens),
-                  sum(audio_input_tokens), sum(audio_output_tokens), sum(error_cost_usd),
-                  sum(timeout_cost_usd), sum(cache_savings_usd)
+                  sum(partly_priced), sum(without_usage), sum(estimated), sum(cost_usd), sum(input_tokens),
+                  sum(output_tokens), sum(cached_input_tokens), sum(cache_write_tokens),
+                  sum(reasoning_tokens), sum(audio_input_tokens), sum(audio_output_tokens),
+                  sum(error_cost_usd), sum(timeout_cost_usd), sum(cache_savings_usd)
             FROM rolled_runs
         GROUP BY 1, provider, model
 ),
 rolled_totals AS (
      INSERT INTO rollup_totals AS held (project_id, grain, bucket, runs, errors, timeouts, unpriced,
-             estimated, cost_usd, input_tokens, output_tokens, error_cost_usd, timeout_cost_usd)
+             partly_priced, without_usage, estimated, cost_usd, input_tokens, output_tokens, error_cost_usd,
+             timeout_cost_usd)
           SELECT project_id,
                  grains.minutes,
                  to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) * (grains.minutes *
                          60)),
-                 sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(estimated), sum(cost_usd),
-                         sum(input_tokens), sum(output_tokens), sum(error_cost_usd), sum(timeout_cost_usd)
+                 sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(partly_priced), sum(without_usage),
+                         sum(estimated), sum(cost_usd), sum(input_tokens), sum(output_tokens),
+                         sum(error_cost_usd), sum(timeout_cost_usd)
             FROM rolled_runs
                  CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
                          make_interval(days => NULL)), (1440, make_interval(days => NULL))) AS grains
                          (minutes, kept)
            WHERE (kept IS NULL OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
-                   (grains.minutes * 60)) >= $14::timestamptz - kept)
+                   (grains.minutes * 60)) >= $16::timestamptz - kept)
         GROUP BY 1, 2, 3
         ORDER BY 1, 2, 3
      ON CONFLICT (project_id, grain, bucket) DO UPDATE
              SET runs = held.runs + excluded.runs, errors = held.errors + excluded.errors, timeouts =
                      held.timeouts + excluded.timeouts, unpriced = held.unpriced + excluded.unpriced,
-                     estimated = held.estimated + excluded.estimated, cost_usd = held.cost_usd +
-                     excluded.cost_usd, input_tokens = held.input_tokens + excluded.input_tokens,
-                     output_tokens = held.output_tokens + excluded.output_tokens, error_cost_usd =
-                     held.error_cost_usd + excluded.error_cost_usd, timeout_cost_usd = held.timeout_cost_usd +
-                     excluded.timeout_cost_usd
+                     partly_priced = held.partly_priced + excluded.partly_priced, without_usage =
+                     held.without_usage + excluded.without_usage, estimated = held.estimated +
+                     excluded.estimated, cost_usd = held.cost_usd + excluded.cost_usd, input_tokens =
+                     held.input_tokens + excluded.input_tokens, output_tokens = held.output_tokens +
+                     excluded.output_tokens, error_cost_usd = held.error_cost_usd + excluded.error_cost_usd,
+                     timeout_cost_usd = held.timeout_cost_usd + excluded.timeout_cost_usd
        RETURNING 1
 ),
 rolled AS (
      INSERT INTO rollups AS held (project_id, grain, bucket, provider, model, runs, errors, timeouts,
-             unpriced, estimated, cost_usd, input_tokens, output_tokens, cached_input_tokens,
-             cache_write_tokens, reasoning_tokens, audio_input_tokens, audio_output_tokens, error_cost_usd,
-             timeout_cost_usd, cache_savings_usd)
+             unpriced, partly_priced, without_usage, estimated, cost_usd, input_tokens, output_tokens,
+             cached_input_tokens, cache_write_tokens, reasoning_tokens, audio_input_tokens,
+             audio_output_tokens, error_cost_usd, timeout_cost_usd, cache_savings_usd)
           SELECT project_id,
                  grains.minutes,
                  to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) * (grains.minutes *
                          60)),
-                 provider, model, sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(estimated),
-                         sum(cost_usd), sum(input_tokens), sum(output_tokens), sum(cached_input_tokens),
-                         sum(cache_write_tokens), sum(reasoning_tokens), sum(audio_input_tokens),
-                         sum(audio_output_tokens), sum(error_cost_usd), sum(timeout_cost_usd),
-                         sum(cache_savings_usd)
+                 provider, model, sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(partly_priced),
+                         sum(without_usage), sum(estimated), sum(cost_usd), sum(input_tokens),
+                         sum(output_tokens), sum(cached_input_tokens), sum(cache_write_tokens),
+                         sum(reasoning_tokens), sum(audio_input_tokens), sum(audio_output_tokens),
+                         sum(error_cost_usd), sum(timeout_cost_usd), sum(cache_savings_usd)
             FROM rolled_runs
                  CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
                          make_interval(days => NULL))) AS grains (minutes, kept)
            WHERE (kept IS NULL OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
-                   (grains.minutes * 60)) >= $14::timestamptz - kept)
+                   (grains.minutes * 60)) >= $16::timestamptz - kept)
              AND (SELECT count(*) FROM rolled_totals) >= 0
         GROUP BY 1, 2, 3, 4, 5
         ORDER BY 1, 2, 3, 4, 5
      ON CONFLICT (project_id, grain, bucket, provider, model) DO UPDATE
              SET runs = held.runs + excluded.runs, errors = held.errors + excluded.errors, timeouts =
                      held.timeouts + excluded.timeouts, unpriced = held.unpriced + excluded.unpriced,
-                     estimated = held.estimated + excluded.estimated, cost_usd = held.cost_usd +
-                     excluded.cost_usd, input_tokens = held.input_tokens + excluded.input_tokens,
-                     output_tokens = held.output_tokens + excluded.output_tokens, cached_input_tokens =
-                     held.cached_input_tokens + excluded.cached_input_tokens, cache_write_tokens =
-                     held.cache_write_tokens + excluded.cache_write_tokens, reasoning_tokens =
-                     held.reasoning_tokens + excluded.reasoning_tokens, audio_input_tokens =
-                     held.audio_input_tokens + excluded.audio_input_tokens, audio_output_tokens =
-                     held.audio_output_tokens + excluded.audio_output_tokens, error_cost_usd =
-                     held.error_cost_usd + excluded.error_cost_usd, timeout_cost_usd = held.timeout_cost_usd +
+                     partly_priced = held.partly_priced + excluded.partly_priced, without_usage =
+                     held.without_usage + excluded.without_usage, estimated = held.estimated +
+                     excluded.estimated, cost_usd = held.cost_usd + excluded.cost_usd, input_tokens =
+                     held.input_tokens + excluded.input_tokens, output_tokens = held.output_tokens +
+                     excluded.output_tokens, cached_input_tokens = held.cached_input_tokens +
+                     excluded.cached_input_tokens, cache_write_tokens = held.cache_write_tokens +
+                     excluded.cache_write_tokens, reasoning_tokens = held.reasoning_tokens +
+                     excluded.reasoning_tokens, audio_input_tokens = held.audio_input_tokens +
+                     excluded.audio_input_tokens, audio_output_tokens = held.audio_output_tokens +
+                     excluded.audio_output_tokens, error_cost_usd = held.error_cost_usd +
+                     excluded.error_cost_usd, timeout_cost_usd = held.timeout_cost_usd +
                      excluded.timeout_cost_usd, cache_savings_usd = held.cache_savings_usd +
                      excluded.cache_savings_usd
        RETURNING 1

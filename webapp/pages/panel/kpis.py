@@ -68,7 +68,7 @@ def _cost(report: Report, view: View, now: datetime) -> Reading:
         formats.money(total.cost_usd),
         _pace(report, view, now) if total.cost_usd else "",
         changes.change(total.cost_usd, _before(report).cost_usd),
-        is_minimum=total.unpriced > 0,
+        is_minimum=total.is_minimum,
     )
 
 

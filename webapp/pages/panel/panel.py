@@ -90,6 +90,9 @@ class Panel(Struct, frozen=True):
     unpriced_runs: int
     unpriced_models: tuple[UnpricedModel, ...]
     unpriced_url: str | None
+    runs_without_usage: int
+    models_without_usage: tuple[UnpricedModel, ...]
+    partly_priced_runs: int
     """The page to add prices, for readers who may."""
     main: Figure | None
     main_heading: str
@@ -151,6 +154,9 @@ def panel_of(  # noqa: PLR0913  # What a report is shown with.
         estimates=estimates_of(total),
         unpriced_runs=total.unpriced,
         unpriced_models=report.unpriced_models,
+        runs_without_usage=total.without_usage,
+        models_without_usage=report.models_without_usage,
+        partly_priced_runs=total.partly_priced,
         unpriced_url=f"{path_to('prices.prices')}#unpriced" if may(actor(), Scope.ADMIN, None) else None,
         main=main,
         main_heading=_heading(view),
@@ -184,6 +190,9 @@ def refused_panel(  # noqa: PLR0913, PLR0917  # What a page is shown with.
         estimates="",
         unpriced_runs=0,
         unpriced_models=(),
+        runs_without_usage=0,
+        models_without_usage=(),
+        partly_priced_runs=0,
         unpriced_url=None,
         main=None,
         main_heading=_heading(view),

@@ -24,6 +24,7 @@ CHANGES = ("tier", "region")
 NAMES = {"request": "Fee for the request", "tier": "Service tier", "region": "Region"}
 NO_PRICE = "no price"
 UNPRICED = "No price is known for this model, so the cost is unknown. It is computed as soon as a price is added."
+WITHOUT_USAGE = "The run reports neither tokens nor other units nor a cost, as after a broken stream. What it really cost is not known."
 TRUSTED = "The provider reported this cost with the run."
 KEPT = "No price was known for this model, so the cost that the client reported is kept as an estimate."
 ENTRY_GONE = "The price it was computed from no longer exists."
@@ -104,6 +105,8 @@ def _note(run: StoredRun, explanation: Explanation) -> str | None:
             return TRUSTED
         case CostSource.ESTIMATED:
             return KEPT
+        case CostSource.CATALOG if run.without_usage:
+            return WITHOUT_USAGE
         case CostSource.CATALOG if explanation.candidate is None:
             return ENTRY_GONE
         case _:

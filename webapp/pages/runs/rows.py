@@ -47,9 +47,15 @@ def rows_of(runs: Sequence[ListedRun], columns: tuple[Column, ...], now: datetim
         **_TEXTS,
         Column.LATENCY: lambda run: duration(run.latency_ms),
         Column.FIRST_PART: lambda run: first_token(run.time_to_first_token_ms),
-        Column.COST: lambda run: "no price" if run.cost_usd is None else money(run.cost_usd),
+        Column.COST: lambda run: _cost(run, money),
     }
     return tuple(_row(run, columns, texts, now) for run in runs)
+
+
+def _cost(run: ListedRun, write: formats.Write) -> str:
+    if run.cost_usd is None:
+        return "no price"
+    return "no usage" if run.without_usage else write(run.cost_usd)
 
 
 def _row(run: ListedRun, columns: tuple[Column, ...], texts: Texts, now: datetime) -> Row:
