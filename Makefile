@@ -122,7 +122,8 @@ package: $(BIN)/uv ## Build the wheel and the source package into dist/
 	@rm -f dist/runtally-[0-9]*.whl dist/runtally-[0-9]*.tar.gz
 	@$(BIN)/uv build --quiet --out-dir dist
 
-clients: $(BIN)/uv ## Build the clients into dist/: a wheel, and with Node a package of npm
+clients: $(VENV)/.synced ## Build the clients into dist/: a wheel, and with Node a package of npm
+	@$(BIN)/python scripts/client_prices.py
 	@$(BIN)/uv build --quiet --wheel --out-dir dist clients/python
 	@if command -v npm > /dev/null; then cd clients/typescript \
 	  && npm ci --silent --no-audit --no-fund --ignore-scripts && npm pack --silent --pack-destination ../../dist > /dev/null; fi

@@ -542,3 +542,55 @@ def test_a_wrong_option_is_explained(arguments: list[str], message: str, capsys:
 
     assert ended.value.code == 2
     assert message in capsys.readouterr().err
+
+
+PRICES = """id,provider,model,aliases,above_input_tokens,input_per_million,output_per_million,cache_read_per_million
+1,anthropic,claude-opus-4-6,,,5,25,0.5
+"""
+
+
+@pytest.fixture
+def price_file(tmp_path: Path) -> str:
+    path = tmp_path / "prices.csv"
+    path.write_text(PRICES)
+    return str(path)
+
+
+def test_a_report_has_the_dearest_first_and_says_what_has_no_price(
+    tmp_path: Path, price_file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_claude(tmp_path)
+    write_codex(tmp_path)
+
+    assert cli.main(["report", "--home", str(tmp_path), "--by", "model", "--prices", price_file]) == 0
+
+    printed = capsys.readouterr()
+    assert [line.split() for line in printed.out.splitlines()] == [
+        ["model", "calls", "failed", "input", "cached", "written", "output", "cost"],
+        ["claude-opus-4-6", "3", "1", "4,349", "4,003", "143", "1,003", "$0.0288"],
+        ["gpt-5.1-codex", "1", "0", "3,001", "1,001", "201", "601", "-"],
+        ["-" * len(printed.out.splitlines()[-1])],
+        ["total", "4", "1", "7,350", "5,004", "344", "1,604", "$0.0288+"],
+    ]
+    assert "1 calls have no price, and are not in the cost." in printed.err
+
+
+@pytest.mark.parametrize("by", ["day", "month", "session", "repo", "agent"])
+def test_a_report_as_json_adds_up_to_its_total(
+    by: str, home: Path, price_file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["report", "--home", str(home), "--by", by, "--json", "--prices", price_file]) == 0
+
+    document = json.loads(capsys.readouterr().out)
+    assert document["total"]["calls"] == 16
+    for name in ("calls", "failed", "input", "output", "unpriced"):
+        assert sum(group[name] for group in document["groups"]) == document["total"][name]
+    assert len({group[by] for group in document["groups"]}) == len(document["groups"])
+
+
+def test_a_file_that_holds_no_prices_is_refused(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = home / "wrong.csv"
+    wrong.write_text("nothing")
+
+    assert cli.main(["report", "--home", str(home), "--prices", str(wrong)]) == 2
+    assert "is no file that `runtally prices export` wrote." in capsys.readouterr().err

@@ -46,6 +46,27 @@ def _list(options: argparse.Namespace) -> int:
     return DONE
 
 
+def _report(options: argparse.Namespace) -> int:
+    from runtally_client.agent_files import prices, report
+
+    try:
+        known = prices.of_file(options.prices) if options.prices else prices.bundled()
+    except (OSError, ValueError):
+        return _complain(f"{options.prices} is no file that `runtally prices export` wrote.")
+    notes = Notes()
+    groups, total = report.summed(_runs(options, notes), options.by, known)
+    write = report.as_json if options.json else report.as_table
+    sys.stdout.write(write(groups, total, options.by) + "\n")
+    if known is None:
+        sys.stderr.write(
+            "No prices: this client was not built by `make clients`. Name a file of `runtally prices export` with --prices.\n"
+        )
+    elif total.unpriced:
+        sys.stderr.write(f"{total.unpriced:,} calls have no price, and are not in the cost.\n")
+    _say(notes)
+    return DONE
+
+
 def _sync(options: argparse.Namespace) -> int:
     try:
         sync = Sync(options.url, options.key, options.project)
@@ -122,6 +143,13 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("list", parents=[reads], help="print each call as one line of JSON")
     command.add_argument("--json", action="store_true", help="the default, and the only form")
     command.set_defaults(run=_list)
+    command = commands.add_parser("report", parents=[reads], help="print sums, without a server")
+    command.add_argument("--by", choices=["day", "month", "session", "model", "repo", "agent"], default="day")
+    command.add_argument("--json", action="store_true", help="print JSON")
+    command.add_argument(
+        "--prices", type=Path, help="a file that `runtally prices export` wrote, instead of the build's prices"
+    )
+    command.set_defaults(run=_report)
     command = commands.add_parser("sync", parents=[reads], help="send the calls to a server; again adds nothing")
     environment = os.environ.get
     command.add_argument("--url", default=environment("RUNTALLY_URL", "http://127.0.0.1:8000"), help="or RUNTALLY_URL")
