@@ -88,7 +88,7 @@ def out_of_reach(error: StoreUnavailable, setting: str = "DATABASE_URL") -> str:
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="runtally")
 @click.option("--cell", help="With several cells: the name in CELL_URLS of the cell to work on, instead of main.")
-def main(cell: str | None) -> None:  # `webapp.cli.opening` reads it.
+def main(cell: str | None) -> None:  # noqa: ARG001  # `webapp.cli.opening` reads it.
     """Self-hosted telemetry for LLM calls: cost, errors and latency, never prompts.
 
     Settings come from the environment; `runtally doctor` checks them and says what to do.
@@ -98,3 +98,6 @@ def main(cell: str | None) -> None:  # `webapp.cli.opening` reads it.
     Completion in bash, for ~/.bashrc (zsh, fish: zsh_source, fish_source):
       eval "$(_RUNTALLY_COMPLETE=bash_source runtally)"
     """
+    from webapp.cli.logs import set_up_logs  # noqa: PLC0415  # `--help` is spared it.
+
+    set_up_logs()

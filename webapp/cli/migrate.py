@@ -12,7 +12,6 @@ from runtally.directory.directory import refuse_cell
 from runtally.embedded.lifecycle import database_url
 from runtally.settings import load_settings
 from runtally.usage.upkeep.rebuild import rebuild_if_missing
-from webapp.cli.logs import set_up_logs
 
 
 @click.command(epilog="Example: DATABASE_URL=postgresql://runtally@db/runtally runtally migrate")
@@ -22,7 +21,6 @@ def migrate() -> None:
     Run it before a new version serves. Several at once wait for each other; with nothing to do it does nothing.
     """
     settings = load_settings()
-    set_up_logs(settings)
     with database_url(settings) as url:
         changed = bring_up_to_date(url, *LIVE)
         changed |= bring_up_to_date(settings.reporting_database_url or url, REPORTING)

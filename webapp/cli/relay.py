@@ -15,8 +15,7 @@ from runtally.reporting.opening import opened_relay
 from runtally.reporting.outbox_queries import retry_parked, select_parked
 from runtally.reporting.read import get_relay_status
 from runtally.reporting.relay import Relay
-from runtally.settings import Settings, load_settings
-from webapp.cli.logs import set_up_logs
+from runtally.settings import Settings
 from webapp.cli.opening import with_database
 
 LISTED = 100
@@ -37,7 +36,6 @@ def relay(*, once: bool, retry_parked: bool, list_parked: bool) -> None:
 
     `runtally serve` does it too, unless RELAY=off; any number of relays share the work.
     """
-    set_up_logs(load_settings())
     if list_parked:
         if once or retry_parked:
             raise click.UsageError("--list-parked only looks; say it alone.")

@@ -22,7 +22,6 @@ from runtally.errors import SettingsError
 from runtally.provision import provision as make_secrets
 from runtally.settings import Settings, load_settings
 from webapp.cli.checks import check_settings
-from webapp.cli.logs import set_up_logs
 
 BACKLOG = 2048
 # A client that reads nothing for this long has gone, or never will: the system hangs up, also on connections that are closed
@@ -46,7 +45,6 @@ def serve(host: str | None, port: int | None, workers: int | None, *, provision:
     settings = load_settings(**{name: value for name, value in given.items() if value is not None})
     # Several workers are replaced then, and before they are there nothing is.
     signal.signal(signal.SIGHUP, _interrupt if settings.web_concurrency == 1 else _go_on)
-    set_up_logs(settings)
     _allow_connections()
     check_settings(settings)
     if provision:

@@ -22,7 +22,7 @@ def application() -> Quart:
     from webapp.app import create_app  # noqa: PLC0415  # Only now.
 
     settings = load_settings()
-    set_up_logs(settings)
+    set_up_logs()
     app = create_app(settings)
     _collect_seldom()
     return app

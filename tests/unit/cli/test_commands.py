@@ -109,6 +109,24 @@ def test_every_list_comes_as_json_as_well() -> None:
     assert [name for name, command in found.items() if not any("--json" in each.opts for each in command.params)] == []
 
 
+@pytest.mark.parametrize("port", ["8000", "wrong"], ids=["good settings", "wrong settings"])
+def test_what_a_command_logs_is_on_stderr_and_not_in_what_it_prints(port: str) -> None:
+    program = """
+import sys, types, click, structlog
+from webapp import cli
+noisy = sys.modules["noisy"] = types.ModuleType("noisy")
+noisy.noisy = click.command()(lambda: (structlog.get_logger().warning("noise"), click.echo("[]")))
+cli.COMMANDS["noisy"] = "noisy:noisy"
+cli.main(["noisy"])
+"""
+    done = subprocess.run(  # noqa: S603  # Our own.
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, env={"PORT": port}
+    )
+
+    assert done.stdout == "[]\n"
+    assert "noise" in done.stderr
+
+
 def test_names_of_commands_are_completed_without_importing_them() -> None:
     def completed(*words: str) -> list[str]:
         asked = {
