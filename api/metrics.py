@@ -28,9 +28,11 @@ from runtally.errors import (
 )
 from runtally.fields import ProjectId, camel, parse_project_id
 from runtally.money import as_json, plain
-from runtally.usage.dimensions import BY_MODEL, MODEL, PROVIDER
+from runtally.usage.dimensions import BY_MODEL, OTHER, OTHER_NAME, Dimension
 from runtally.usage.filter import RunFilter
+from runtally.usage.groups.summaries import read_totals
 from runtally.usage.question import LatencyDetail, Question
+from runtally.usage.read import MOST_GROUPS
 from runtally.usage.reader import UsageReader
 from runtally.usage.summary import Point, Summary
 from runtally.usage.window import INTERVALS, Range, Window, parse_interval
@@ -145,7 +147,8 @@ METRICS = Operation(
 async def get_metrics() -> ResponseReturnValue:
     """Read cost, runs, errors, p95 latency and tokens over time, for one project or for all.
 
-    Every bucket of the range is there; the sums over points, providers and models agree to the last digit.
+    Every bucket of the range is there; the sums over points, providers and models agree to the last digit. Of more than 200 models,
+    the dearest are listed, and all others are `(other)`; providers likewise.
     """
     range_ = Range.parse(request.args.get("range"))
     interval = parse_interval(request.args.get("interval"))
@@ -153,12 +156,30 @@ async def get_metrics() -> ResponseReturnValue:
     demand(actor(), Scope.METRICS_READ, project_id)
     window = Window.of(range_, services().clock(), interval)
     question = Question(
-        window, RunFilter(project_id=project_id), by=BY_MODEL, measures=MEASURES, latencies=LatencyDetail.BUCKETS
+        window,
+        RunFilter(project_id=project_id),
+        by=BY_MODEL,
+        measures=MEASURES,
+        latencies=LatencyDetail.BUCKETS,
+        most_groups=MOST_GROUPS,
     )
     async with services().cells.snapshots(project_id) as snapshots:
         reader = UsageReader(snapshots, window.now, project_id, window.start)
         summary = await reader.summary(question)
-    return reply(_answer(_times(window.start, window.interval, window.length), summary))
+        costs = [await _costs(reader, summary, question, one) for one in BY_MODEL]
+    return reply(_answer(_times(window.start, window.interval, window.length), summary, *costs))
+
+
+async def _costs(
+    reader: UsageReader, summary: Summary, question: Question, dimension: Dimension
+) -> dict[str, UsDollars]:
+    """Return the cost of each provider or model; of very many, that of the dearest and that of all others."""
+    if summary.is_folded:
+        summary = await read_totals(reader, question.window, question.filter, (dimension,), limit=MOST_GROUPS)
+    return {
+        OTHER_NAME if name == OTHER else name: as_json(totals.cost_usd)
+        for name, totals in summary.list_by(dimension).items()
+    }
 
 
 def requested_project() -> str | None:
@@ -181,12 +202,14 @@ def _times(start: datetime, interval: timedelta, length: int) -> tuple[str, ...]
     return tuple((start + number * interval).isoformat().replace("+00:00", "Z") for number in range(length))
 
 
-def _answer(times: Sequence[str], summary: Summary) -> MetricsAnswer:
+def _answer(
+    times: Sequence[str], summary: Summary, by_provider: dict[str, UsDollars], by_model: dict[str, UsDollars]
+) -> MetricsAnswer:
     points = tuple(map(_point, times, summary.points))
     return MetricsAnswer(
         points=points,
-        cost_by_provider={name: as_json(totals.cost_usd) for name, totals in summary.list_by(PROVIDER).items()},
-        cost_by_model={name: as_json(totals.cost_usd) for name, totals in summary.list_by(MODEL).items()},
+        cost_by_provider=by_provider,
+        cost_by_model=by_model,
         series=tuple(SeriesEntry(each.t, each.cost_usd, each.error_rate, each.p95_latency_ms) for each in points),
         missing_cells=missing() or UNSET,
     )

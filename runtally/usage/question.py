@@ -40,6 +40,8 @@ class Question:
     """With it, the sums of each group in each bar, which holds whole buckets."""
     bar_measures: tuple[str, ...] = ("cost_usd",)
     latencies: LatencyDetail = LatencyDetail.NONE
+    most_groups: int | None = None
+    """With it, groups that are more than that, in any part of the time, are one group: `Summary.is_folded` says so."""
 
     @property
     def has_months(self) -> bool:
@@ -56,6 +58,7 @@ class Question:
             self.bar,
             self.bar_measures,
             self.latencies,
+            self.most_groups,
             self.window.start,
             self.window.interval,
             span,

@@ -1,13 +1,13 @@
 """Read the report of a project or of all together. Sums are exact; percentiles are within 1 %."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from runtally.clock import start_of_day
 from runtally.errors import DimensionNotTracked, NotFound
 from runtally.models.rollup import GRAINS
-from runtally.usage.dimensions import BY_MODEL, EXPERIMENT
+from runtally.usage.dimensions import ANY_EXPERIMENT, BY_MODEL, EXPERIMENT, NO_VALUE, Dimension
 from runtally.usage.filter import ALL_RUNS, RunFilter
 from runtally.usage.groups.summaries import latency_window, read_latencies, read_summary, read_totals
 from runtally.usage.overview import project_queries
@@ -31,6 +31,9 @@ CHARTED = (
 )
 """The measures that charts show of each group in each bar."""
 MAX_MODELS = 500
+"""The models of a report that has more than `MOST_GROUPS`: the dearest, with all others as one."""
+MOST_GROUPS = 200
+"""The groups that are all read with the other sums; of more, the dearest are read by themselves."""
 FEWEST_RUNS = 20
 """Runs in a bucket, from which on its percentiles say something."""
 
@@ -65,6 +68,7 @@ def report_question(
         bar=window.interval,
         bar_measures=CHARTED,
         latencies=LatencyDetail.NONE if reader.project_id is None and run_filter.is_narrowed else detail,
+        most_groups=MOST_GROUPS,
     )
 
 
@@ -93,7 +97,12 @@ async def _experiments(reader: UsageReader, window: Window, run_filter: RunFilte
         return {}
     question = report_question(reader, window, run_filter)
     by_experiment = replace(question, by=(EXPERIMENT,), has_buckets=False, bar=None, latencies=LatencyDetail.NONE)
-    return (await reader.summary(by_experiment)).list_by(EXPERIMENT)
+    found = await reader.summary(by_experiment)
+    if not found.is_folded:
+        return found.list_by(EXPERIMENT)
+    dearest = await _groups(reader, window, run_filter, (ANY_EXPERIMENT,))
+    listed = dearest.list_by(ANY_EXPERIMENT) if dearest is not None else found.list_by(EXPERIMENT)
+    return {experiment: totals for experiment, totals in listed.items() if experiment != NO_VALUE}
 
 
 async def find_project(reader: UsageReader) -> KnownProject:
@@ -173,7 +182,8 @@ async def read_report(
         ]
     )
     bars = lines.in_bars()
-    return Report(bars, lines, previous[0] if previous else None, models=bars)
+    models = await _groups(reader, window, run_filter, BY_MODEL) if bars.is_folded else bars
+    return Report(bars, lines, previous[0] if previous else None, models=models)
 
 
 async def _report_of_any_runs(
@@ -186,7 +196,7 @@ async def _report_of_any_runs(
         if has_lines and of_lines != window
         else _nothing(),
         _with_whole(reader, window.previous(reader.now), run_filter) if is_fair else _nothing(),
-        _models(reader, window, run_filter),
+        _groups(reader, window, run_filter, BY_MODEL),
     )
     lines = replace(lines, whole=bars.whole) if lines is not None else bars
     return Report(bars, lines, previous, models=models)
@@ -202,10 +212,12 @@ async def _with_whole(
     return replace(found, whole=whole)
 
 
-async def _models(reader: UsageReader, window: Window, run_filter: RunFilter) -> Summary | None:
-    """Read the sums of models. Where stored sums have none, all that a page says of them is left out."""
+async def _groups(
+    reader: UsageReader, window: Window, run_filter: RunFilter, by: Sequence[Dimension]
+) -> Summary | None:
+    """Read the sums of the dearest groups. Where stored sums have none, all that a page says of them is left out."""
     try:
-        return await read_totals(reader, window, run_filter, BY_MODEL, limit=MAX_MODELS)
+        return await read_totals(reader, window, run_filter, by, limit=MAX_MODELS)
     except DimensionNotTracked:
         return None
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import TypeAlias, TypeVar
 
 from runtally.models.run import Status
-from runtally.usage.dimensions import STATUS, Dimension
+from runtally.usage.dimensions import OTHER, STATUS, Dimension
 from runtally.usage.sketch import NO_LATENCIES, Latencies, Latency
 from runtally.usage.totals import NO_RUNS, Totals, group_sum, ranked, total_of
 from runtally.usage.window import Window
@@ -51,11 +51,12 @@ class Summary:
 
     def __add__(self, other: "Summary") -> "Summary":
         """Return the sums of both; no run may be in both."""
+        groups, others = self._alike(other)
         return replace(
             self,
             buckets=_added(self.buckets, other.buckets),
-            groups=_added(self.groups, other.groups),
-            slices=_added(self.slices, other.slices),
+            groups=_added(groups.groups, others.groups),
+            slices=_added(groups.slices, others.slices),
             latencies={
                 number: self.latencies.get(number, NO_LATENCIES) + other.latencies.get(number, NO_LATENCIES)
                 for number in (*self.latencies, *(one for one in other.latencies if one not in self.latencies))
@@ -66,11 +67,12 @@ class Summary:
     def __sub__(self, other: "Summary") -> "Summary":
         """Return the sums without the other's runs, all of which must be included in these."""
         latencies = {number: one - other.latencies.get(number, NO_LATENCIES) for number, one in self.latencies.items()}
+        groups, others = self._alike(other)
         return replace(
             self,
             buckets=_without(self.buckets, other.buckets),
-            groups=_without(self.groups, other.groups),
-            slices=_without(self.slices, other.slices),
+            groups=_without(groups.groups, others.groups),
+            slices=_without(groups.slices, others.slices),
             latencies={number: one for number, one in latencies.items() if one},
             # Bucket by bucket, because that is how latencies are put into bins.
             whole=sum(latencies.values(), NO_LATENCIES),
@@ -80,6 +82,27 @@ class Summary:
     def is_overlapping(self) -> bool:
         """Whether a run may be in several groups."""
         return any(one.is_list for one in self.by)
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether there are too many groups to tell apart, so that all runs are one group, of `OTHER`."""
+        return bool(self.by) and self.groups.keys() == {self._rest}
+
+    @property
+    def _rest(self) -> Group:
+        return (OTHER,) * len(self.by)
+
+    def folded(self) -> "Summary":
+        """Return the summary with all groups as one."""
+        return replace(
+            self,
+            groups=group_sum((self._rest, totals) for totals in self.groups.values()),
+            slices=group_sum(((number, self._rest), totals) for (number, _), totals in self.slices.items()),
+        )
+
+    def _alike(self, other: "Summary") -> tuple["Summary", "Summary"]:
+        """Return both with all their groups, or both without: a group of one may be part of the rest of the other."""
+        return (self.folded(), other.folded()) if self.is_folded or other.is_folded else (self, other)
 
     @property
     def total(self) -> Totals:

@@ -14,6 +14,7 @@ from runtally.db.database import Connection
 from runtally.models.measures import columns_over_runs, measures_named
 from runtally.models.rollup import RollupScope
 from runtally.usage.conditions import Conditions
+from runtally.usage.dimensions import OTHER
 from runtally.usage.filter import RunFilter
 from runtally.usage.question import LatencyDetail, Question
 from runtally.usage.sketch import LATENCY, NO_LATENCIES, Latencies, Latency, Sketch, milliseconds_of, sketch_of_counts
@@ -87,15 +88,16 @@ async def _select(
     totals_of, bar_totals_of = totals_reader(question.measures), totals_reader(question.measures, question.bar_measures)
     buckets: dict[int, Totals] = {}
     groups: dict[Group, Totals] = {}
+    rest: Group = (OTHER,) * len(question.by)
     bars: dict[tuple[int, Group], Totals] = {}
     latencies: dict[int, Counter[int]] = defaultdict(Counter)
     for kind, number, group, of_slice, *values in rows:
         if kind == _BUCKET:
             buckets[number] = totals_of(values)
         elif kind == _GROUP:
-            groups[tuple(group)] = totals_of(values)
+            groups[rest if group is None else tuple(group)] = totals_of(values)
         elif kind == _BAR:
-            bars[number, tuple(group)] = bar_totals_of(values)
+            bars[number, rest if group is None else tuple(group)] = bar_totals_of(values)
         else:
             latencies[number].update(of_slice)
     by_bucket = {number: Latencies((sketch_of_counts(counts),)) for number, counts in latencies.items()}
@@ -113,6 +115,14 @@ def _summary_sql(question: Question, slices: str, *, has_latencies: bool) -> str
     names = ", ".join(dimension.name for dimension in question.by)
     none = "NULL::int[]"
     selects = []
+    sized, few, many = "", "", ""
+    if question.by and question.most_groups is not None:
+        sized = f""",
+sized AS MATERIALIZED (
+  SELECT count(*) <= {question.most_groups} AS are_few
+    FROM (SELECT 1 FROM slices GROUP BY {names} HAVING sum(runs) <> 0 LIMIT {question.most_groups + 1}) AS each
+)"""
+        few, many = " WHERE (SELECT are_few FROM sized)", " WHERE NOT (SELECT are_few FROM sized)"
     if question.has_buckets:
         selects.append(
             f"SELECT {_BUCKET} AS kind, number, NULL::text[] AS names, {none} AS latencies, {sums} FROM slices GROUP BY number"
@@ -120,22 +130,30 @@ def _summary_sql(question: Question, slices: str, *, has_latencies: bool) -> str
     if question.by:
         # An erased project leaves sums of zero to those of all projects, and nobody should read the names of its models.
         selects.append(
-            f"SELECT {_GROUP}, NULL::int, {group}, {none}, {sums} FROM slices GROUP BY {names} HAVING sum(runs) <> 0"
+            f"SELECT {_GROUP}, NULL::int, {group}, {none}, {sums} FROM slices{few} GROUP BY {names} HAVING sum(runs) <> 0"
         )
+        if many:
+            selects.append(
+                f"SELECT {_GROUP}, NULL::int, NULL::text[], {none}, {sums} FROM slices{many} HAVING sum(runs) <> 0"
+            )
     if question.bar is not None and question.by:
         in_bar = question.bar // question.window.interval
         of_bar = ", ".join(
             measure.over_sums if measure.name in question.bar_measures else "NULL" for measure in measures
         )
         selects.append(
-            f"SELECT {_BAR}, number / {in_bar}, {group}, {none}, {of_bar} FROM slices GROUP BY 2, {names} HAVING sum(runs) <> 0"
+            f"SELECT {_BAR}, number / {in_bar}, {group}, {none}, {of_bar} FROM slices{few} GROUP BY 2, {names} HAVING sum(runs) <> 0"
         )
+        if many:
+            selects.append(
+                f"SELECT {_BAR}, number / {in_bar}, NULL, {none}, {of_bar} FROM slices{many} GROUP BY 2 HAVING sum(runs) <> 0"
+            )
     if has_latencies:
         nothing = ", ".join("NULL" for _ in measures)
         selects.append(
             f"SELECT {_LATENCIES}, number, NULL, latencies, {nothing} FROM slices WHERE latencies IS NOT NULL"
         )
-    return f"WITH slices AS MATERIALIZED (\n  {slices}\n)\n" + "\n UNION ALL\n".join(selects)
+    return f"WITH slices AS MATERIALIZED (\n  {slices}\n){sized}\n" + "\n UNION ALL\n".join(selects)
 
 
 def totals_reader(names: Sequence[str], wanted: Sequence[str] | None = None) -> Callable[[Sequence[Any]], Totals]:

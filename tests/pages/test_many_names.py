@@ -1,12 +1,15 @@
 """Projects whose programs give each call a name of its own, such as the id of a request for its model."""
 
+import json
+
 import pytest
 from quart import Quart
 from quart.typing import TestClientProtocol as Browser
 
 from runtally.usage.dimensions import DIMENSIONS
+from runtally.usage.read import MOST_GROUPS
 from tests.factories import make_run
-from tests.pages.conftest import Post, SignIn
+from tests.pages.conftest import Post, SignIn, ago
 from tests.pages.looking import Outline, html_of, text_of
 from tests.pages.test_roles import ROUTES, path_to
 from webapp.pages.experiments.experiments import MOST
@@ -75,6 +78,34 @@ async def test_the_dearest_names_are_listed_and_all_others_are_one_row_with_thei
     listed = {one["href"] for one in Outline(html).all("a") if "model=model-" in (one.get("href") or "")}
     assert listed == {f"/projects/{project_id}?model=model-{number:03}" for number in range(MAX_BARS)}
     assert "7 others 1% $7.00" in text_of(html)
+
+
+async def test_of_more_models_than_are_read_at_once_sums_over_several_days_stay_exact(
+    reader: Browser, post: Post, project_id: str
+) -> None:
+    names = [f"model-{number:03}" for number in range(MOST_GROUPS + 50)]
+    # Today all of them, two days ago only some: what is over is read, and remembered, by itself.
+    for days, some in ((0, names), (2, names[:10]), (2, names[-1:])):
+        await post(
+            *(
+                make_run(
+                    provider="openrouter", model=name, costUSD=30 if name in some[:10] else 1, timestamp=ago(days=days)
+                )
+                for name in some
+            )
+        )
+
+    html = await html_of(reader, f"/projects/{project_id}?by=model")
+    metrics = json.loads(await (await reader.get(f"/api/metrics?projectId={project_id}")).get_data())
+
+    # 250 runs today cost 10 x 30 + 240, ten of two days ago 300, and the last one 30.
+    assert "Cost $870.00" in text_of(html)
+    assert "model-000 7% $60.00" in text_of(html)
+    assert "model-249 4% $31.00" in text_of(html)
+    assert len(metrics["costByModel"]) == MOST_GROUPS + 1
+    assert [metrics["costByModel"][name] for name in ("model-000", "model-249", "(other)")] == [60, 31, 50]
+    assert metrics["costByProvider"] == {"openrouter": 870}
+    assert sum(metrics["costByModel"].values()) == sum(one["costUSD"] for one in metrics["points"]) == 870
 
 
 async def test_experiments_have_pages_that_together_list_each_of_them_once(

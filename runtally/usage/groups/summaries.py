@@ -72,7 +72,7 @@ async def read_groups_of(
 
     The summary is of the runs of the filter. Raises `DimensionNotTracked`.
     """
-    if dimension in summary.by:
+    if dimension in summary.by and not summary.is_folded:
         return summary.grouped_by(dimension)
     if dimension == STATUS and rank_by in _OF_STATUSES:
         return summary.grouped_by_status()

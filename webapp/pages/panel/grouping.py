@@ -128,8 +128,10 @@ async def read_hidden(
 async def _previous_groups(
     reader: UsageReader, previous: Summary | None, run_filter: RunFilter, dimension: Dimension
 ) -> Summary | None:
-    if previous is None or dimension in previous.by:
-        return None if previous is None else previous.grouped_by(dimension)
+    if previous is None:
+        return None
+    if dimension in previous.by and not previous.is_folded:
+        return previous.grouped_by(dimension)
     return await read_totals(reader, previous.window, run_filter, (dimension,), limit=MAX_GROUPS)
 
 
