@@ -125,3 +125,47 @@ async def test_an_admin_sets_budgets_over_all_projects(reader: Browser, post: Po
     await reader.post("/admin/budgets/remove")
     await reader.post("/admin/budgets/remove", form={"dimension": "model", "value": "", "period": "day"})
     assert "Each model" not in text_of(await html_of(reader, "/admin/budgets"))
+
+
+async def test_a_budget_is_edited_in_the_form_with_its_values(invite: Invite, post: Post, project_id: str) -> None:
+    await post(make_run(userId="ada"))
+    member, _ = await invite(Role.MEMBER, project_id)
+    url = f"/projects/{project_id}"
+    sent = {"dimension": "user", "value": "ada", "period": "month", "amount": "7", "alerts": "60"}
+    await member.post(f"{url}/settings/budgets", form=sent)
+
+    links = [str(one.get("href")) for one in Outline(await html_of(member, f"{url}/budgets")).all("a")]
+    [edit] = [one for one in links if one.endswith("#new-budget")]
+    form = Outline(await html_of(member, edit.partition("#")[0]))
+    values = {name: form.by_id(f"spend-{name}")["value"] for name in ("value", "amount", "alerts")}
+    assert values == {"value": "ada", "amount": "7", "alerts": "60"}
+    assert "open" in form.by_id("new-budget")
+    version = [one["value"] for one in form.all("input") if one.get("name") == "version"][-1]
+    saved = await member.post(f"{url}/settings/budgets", form=sent | {"amount": "8", "version": str(version)})
+
+    assert saved.status_code == 303
+    page = text_of(await html_of(member, f"{url}/budgets"))
+    assert "$8 a month" in page
+    assert "$7 a month" not in page
+
+
+async def test_a_budget_without_a_destination_says_that_nobody_is_told_and_has_the_field(
+    invite: Invite, post: Post, project_id: str
+) -> None:
+    await post()
+    member, _ = await invite(Role.MEMBER, project_id)
+    viewer, _ = await invite(Role.VIEWER, project_id)
+    url = f"/projects/{project_id}"
+    assert "Nobody is told yet" not in await html_of(member, f"{url}/budgets")
+
+    await member.post(f"{url}/settings/budget", form={"amount": "10", "alerts": "80"})
+
+    html = await html_of(member, f"{url}/budgets")
+    assert "Nobody will be told yet: add a destination below." in html
+    assert Outline(html).by_id("channel-address")
+    assert "Nobody is told yet" not in await html_of(viewer, f"{url}/budgets")
+    added = await member.post(
+        f"{url}/settings/alerts/new", form={"address": "https://nowhere.invalid/hook", "untested": "1"}
+    )
+    assert added.status_code == 200
+    assert "Nobody is told yet" not in await html_of(member, f"{url}/budgets")

@@ -1,10 +1,11 @@
 """The organisation's budgets over all projects, and the targets of their alerts."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 from uuid import UUID
 
 from msgspec.structs import replace
-from quart import Blueprint, Response, url_for
+from quart import Blueprint, Response, request, url_for
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
@@ -22,6 +23,7 @@ from webapp.pages.project.alerts_part import CHANNEL_FORM, AddedChannel, AlertsP
 from webapp.pages.project.budget_line import BudgetLine, budget_line
 from webapp.pages.project.budgets_part import (
     FORM,
+    NOTHING_ASKED,
     BudgetsPart,
     StateRow,
     budgets_part,
@@ -54,7 +56,7 @@ class OrganisationBudgetsPage(Page, frozen=True):
 @admin
 async def budgets() -> ResponseReturnValue:
     """The budgets over all projects."""
-    return await render(await _page())
+    return await render(await _page(request.args))
 
 
 @blueprint.post("/admin/budgets/month")
@@ -146,11 +148,11 @@ async def remove_target(target_id: UUID) -> ResponseReturnValue:
     return _back("Destination removed.")
 
 
-async def _page() -> OrganisationBudgetsPage:
+async def _page(asked: Mapping[str, str] = NOTHING_ASKED) -> OrganisationBudgetsPage:
     now = services().clock()
     async with services().cells.main.database.session() as session:
         form = await month_form(session, ALL_PROJECTS_KEY)
-        part = await budgets_part(session, ALL_PROJECTS_KEY, now)
+        part = await budgets_part(session, ALL_PROJECTS_KEY, now, asked)
         alerts = await alerts_part(session, ALL_PROJECTS_KEY, services().channels, now)
     async with services().cells.snapshots(None) as snapshots:
         # Those of main, which is the first, over the projects of all.

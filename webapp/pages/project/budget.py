@@ -3,8 +3,10 @@
 from msgspec.structs import replace
 from quart import Blueprint
 from quart.typing import ResponseReturnValue
+from sqlmodel.ext.asyncio.session import AsyncSession
 
 from api.current import actor, services
+from runtally.alerts import targets
 from runtally.budgets import edit
 from runtally.errors import InvalidBudget
 from runtally.fields import trimmed
@@ -31,9 +33,10 @@ async def set_budget(project_id: str) -> ResponseReturnValue:
             if conflict := form.conflict_with(await month_form(session, project_id)):
                 return await render(replace(page, month_form=conflict), 422)
             await edit.set_budget(session, actor(), project_id, sent, services().clock())
+            told = await _told(session, project_id)
     except InvalidBudget as error:
         return await render(replace(page, month_form=form.refused(error)), 422)
-    return back_to_budgets(project_id, "Budget saved.")
+    return back_to_budgets(project_id, f"Budget saved.{told}")
 
 
 @blueprint.post(f"{PATH}/budget/remove")
@@ -58,6 +61,7 @@ async def add(project_id: str) -> ResponseReturnValue:
             if refused is None:
                 names = services().cells.of(project_id).names
                 budget = await edit.set_budget(session, actor(), project_id, form.sent, services().clock(), names)
+                told = await _told(session, project_id)
                 is_hashed = budget.value != trimmed(form.value("value"))
     except InvalidBudget as error:
         refused = form.refused(error, "amount")
@@ -69,7 +73,7 @@ async def add(project_id: str) -> ResponseReturnValue:
         if is_hashed
         else "Budget saved."
     )
-    return back_to_budgets(project_id, said)
+    return back_to_budgets(project_id, said + told)
 
 
 @blueprint.post(f"{PATH}/budgets/remove")
@@ -80,3 +84,10 @@ async def remove_one(project_id: str) -> ResponseReturnValue:
     async with services().cells.of(project_id).database.session() as session:
         await edit.remove(session, actor(), project_id, form.sent)
     return back_to_budgets(project_id, "Budget removed.")
+
+
+async def _told(session: AsyncSession, project_id: str) -> str:
+    """Return what to say where a budget is saved and its alerts would reach nobody."""
+    return (
+        "" if await targets.list_targets(session, project_id) else " Nobody will be told yet: add a destination below."
+    )

@@ -1,8 +1,9 @@
 """The page of a project's budgets: what is spent of each, and the forms that set them."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
-from quart import Blueprint, Response, url_for
+from quart import Blueprint, Response, request, url_for
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
@@ -12,8 +13,16 @@ from runtally.budgets.read import get_use
 from runtally.budgets.spending import read_states
 from runtally.models.project import Project
 from webapp.form import Form
+from webapp.pages.project.alerts_part import AlertsPart, alerts_part
 from webapp.pages.project.budget_line import BudgetLine, budget_line
-from webapp.pages.project.budgets_part import BudgetsPart, StateRow, budgets_part, month_form, state_rows
+from webapp.pages.project.budgets_part import (
+    NOTHING_ASKED,
+    BudgetsPart,
+    StateRow,
+    budgets_part,
+    month_form,
+    state_rows,
+)
 from webapp.rendering import Page, render, see_other
 from webapp.security import signed_in
 from webapp.view import is_open
@@ -34,6 +43,8 @@ class BudgetsPage(Page, frozen=True):
     month_form: Form
     budgets: BudgetsPart | None
     """The daily and per-value budgets with their form; None for readers who may not change them."""
+    alerts: AlertsPart | None
+    """The form of a destination, where there are budgets and nobody who is told; None for readers who may not change them."""
 
     @property
     def document_title(self) -> str:
@@ -45,7 +56,7 @@ class BudgetsPage(Page, frozen=True):
 async def budgets(project_id: str) -> ResponseReturnValue:
     """Show the amount spent of each budget in the current day or month."""
     demand(actor(), Scope.METRICS_READ, project_id)
-    return await render(await budgets_page(project_id))
+    return await render(await budgets_page(project_id, request.args))
 
 
 def back_to_budgets(project_id: str, said: str) -> Response:
@@ -53,16 +64,20 @@ def back_to_budgets(project_id: str, said: str) -> Response:
     return see_other(url_for("project_budgets.budgets", project_id=project_id), flash=said)
 
 
-async def budgets_page(project_id: str) -> BudgetsPage:
-    """Return the project's page. Raises `NotFound`."""
+async def budgets_page(project_id: str, asked: Mapping[str, str] = NOTHING_ASKED) -> BudgetsPage:
+    """Return the project's page, whose form shows the budget that is asked for. Raises `NotFound`."""
     now = services().clock()
     async with services().cells.of(project_id).database.session() as session:
         project = await projects.get(session, project_id)
         form = await month_form(session, project_id)
         may_edit = may(actor(), Permission.EDIT_PROJECT, project_id)
-        part = await budgets_part(session, project_id, now) if may_edit else None
+        part = await budgets_part(session, project_id, now, asked) if may_edit else None
+        alerts = await alerts_part(session, project_id, services().channels, now) if may_edit else None
     async with services().cells.of(project_id).reading.snapshot() as connection:
         use = await get_use(connection, project_id, now)
         states = await read_states(connection, project_id, now, services().cells.of(project_id).names)
     shown = [one for one in states if one.terms.of_all_runs or is_open(one.terms.key)]
-    return BudgetsPage(project, budget_line(use) if use else None, state_rows(shown), form, part)
+    is_untold = alerts is not None and not alerts.targets and (use is not None or bool(states))
+    return BudgetsPage(
+        project, budget_line(use) if use else None, state_rows(shown), form, part, alerts if is_untold else None
+    )

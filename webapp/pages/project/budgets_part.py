@@ -1,9 +1,10 @@
 """Parts of the pages about budgets: the form of the month, and list, form and amounts spent of the others."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from msgspec import Struct
+from msgspec.structs import replace
 from quart import url_for
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -16,11 +17,13 @@ from runtally.money import plain
 from runtally.usage import masking
 from runtally.usage.dimensions import METADATA
 from webapp import formats
+from webapp.addresses import address_of
 from webapp.form import Form
 
 PERIODS = ((BudgetPeriod.DAY.value, "Every day"), (BudgetPeriod.MONTH.value, "Every month"))
 FORM = Form("spend", {"period": ("day",), "alerts": ("80, 100",)})
 ALL_CHOICE = "All runs"
+NOTHING_ASKED: Mapping[str, str] = {}
 LISTED = 10
 """Values that a page lists of a budget for each value."""
 
@@ -34,6 +37,7 @@ class BudgetRow(Struct, frozen=True):
     name: str
     amount: str
     alerts: str
+    edit_url: str
 
 
 class BudgetsPart(Struct, frozen=True):
@@ -44,6 +48,8 @@ class BudgetsPart(Struct, frozen=True):
     add_url: str
     remove_url: str
     form: Form
+    is_open: bool
+    """Whether the form shows a budget that was asked for."""
     periods: tuple[tuple[str, str], ...] = PERIODS
 
 
@@ -69,12 +75,20 @@ class StateRow(Struct, frozen=True):
     problem: str
 
 
-async def budgets_part(session: AsyncSession, project_id: str, now: datetime) -> BudgetsPart:
-    """Return the part for a project, or with a blank id for all projects together."""
+async def budgets_part(
+    session: AsyncSession, project_id: str, now: datetime, asked: Mapping[str, str] = NOTHING_ASKED
+) -> BudgetsPart:
+    """Return the part for a project, or with a blank id for all projects together; its form shows the budget that is asked for."""
     budgets = await edit.list_budgets(session, project_id)
     choices = await edit.list_choices(session, project_id, now)
     of_all = project_id == ALL_PROJECTS_KEY
     rows = tuple(map(_row, budgets))
+    wanted = {name: asked[name] for name in ("dimension", "value", "period") if name in asked}
+    form = (
+        (await stored_form(session, project_id, Form(FORM.id, {name: (one,) for name, one in wanted.items()})))
+        if wanted
+        else FORM
+    )
     return BudgetsPart(
         rows=rows,
         choices=((ALL_RUNS, ALL_CHOICE), *((one, dimension_name(one)) for one in choices)),
@@ -82,7 +96,10 @@ async def budgets_part(session: AsyncSession, project_id: str, now: datetime) ->
         remove_url=url_for("admin_budgets.remove")
         if of_all
         else url_for("project_budget.remove_one", project_id=project_id),
-        form=FORM.at_version(rows),
+        form=replace(
+            form, values={**FORM.values, **{name: (one,) for name, one in wanted.items()}, **form.values}
+        ).at_version(rows),
+        is_open=bool(wanted),
     )
 
 
@@ -125,7 +142,16 @@ def _row(budget: Budget) -> BudgetRow:
         _name(budget.dimension, budget.value),
         f"{formats.set_money(budget.amount_usd)} a {budget.period}",
         f"alerts at {percents}" if percents else "no alerts",
+        _edit_url(budget),
     )
+
+
+def _edit_url(budget: Budget) -> str:
+    """Return where the form shows the budget."""
+    of = {"dimension": budget.dimension, "value": budget.value, "period": budget.period}
+    if budget.project_id == ALL_PROJECTS_KEY:
+        return f"{address_of('admin_budgets.budgets', of)}#new-budget"
+    return f"{address_of('project_budgets.budgets', of, project_id=budget.project_id)}#new-budget"
 
 
 def _name(dimension: str, value: str) -> str:
