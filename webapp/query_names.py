@@ -1,32 +1,53 @@
-"""The parameters of report pages. A page that ignored one that it does not know would show other runs than it was asked for."""
+"""The report pages and their parameters. A page that ignored one that it does not know would show other runs than it was asked for."""
 
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+from urllib.parse import parse_qsl, urlencode
 
+from msgspec import Struct
 from quart import request
 
+from runtally.access.scopes import Scope
 from runtally.errors import InvalidFilter
 from runtally.usage.dimensions import METADATA
 from runtally.usage.filter import NAMES
+from webapp.addresses import path_to
 from webapp.pages.compare.view import FIRST, IMPLIED, SECOND, VALUE
 from webapp.zone import FIELD, LATER
 
-REPORTS = frozenset(
-    {
-        "agents.agents",
-        "breakdown.breakdown",
-        "cache.show",
-        "compare.show",
-        "errors.show",
-        "overview.overview",
-        "project.project",
-        "runs.explorer",
-        "sessions.sessions",
-        "sessions.traces",
-        "speed.show",
-    }
-)
+
+class ReportPage(Struct, frozen=True):
+    """A page about runs of a project; one whose path does not name the project has it in its query."""
+
+    label: str
+    endpoint: str
+    scope: Scope = Scope.METRICS_READ
+    has_project_in_query: bool = False
+
+    def url(self, project_id: str, query: str) -> str:
+        """Return the address of the page with a query that was saved."""
+        if not self.has_project_in_query:
+            path = path_to(self.endpoint, project_id=project_id)
+            return f"{path}?{query}" if query else path
+        whole = urlencode([("project", project_id), *parse_qsl(query)])
+        return f"{path_to(self.endpoint)}?{whole}"
+
+
+PAGES = {
+    "overview": ReportPage("Overview", "project.project"),
+    "breakdown": ReportPage("Breakdown", "breakdown.breakdown", has_project_in_query=True),
+    "runs": ReportPage("Runs", "runs.explorer", Scope.RUNS_READ, has_project_in_query=True),
+    "sessions": ReportPage("Sessions", "sessions.sessions", Scope.RUNS_READ),
+    "traces": ReportPage("Traces", "sessions.traces", Scope.RUNS_READ),
+    "errors": ReportPage("Errors", "errors.show"),
+    "speed": ReportPage("Speed", "speed.show"),
+    "cache": ReportPage("Cache", "cache.show"),
+    "compare": ReportPage("Compare", "compare.show"),
+    "agents": ReportPage("Coding agents", "agents.agents", Scope.RUNS_READ),
+}
+"""The pages by the name under which views of them are stored."""
+REPORTS = frozenset({"overview.overview", *(page.endpoint for page in PAGES.values())})
 """The endpoints of the pages that add up or list the runs that their query chooses."""
 
 SIDES = (f"{FIRST}.", f"{SECOND}.")

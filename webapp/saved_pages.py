@@ -1,4 +1,4 @@
-"""The report pages of a project that a view can be saved of, and the parameters that it keeps."""
+"""The report page that an address shows, and the parameters that a view of it keeps."""
 
 from collections.abc import Iterator, Mapping
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -9,45 +9,11 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.routing import RequestRedirect
 
 from runtally.access.saved_views import MAX_QUERY
-from runtally.access.scopes import Scope
 from runtally.errors import InvalidFilter
 from runtally.usage.dimensions import METADATA, NO_VALUE, OTHER, canonical_key
-from webapp.addresses import path_to
 from webapp.pages.compare.view import VALUE
-from webapp.query_names import PLACES, SIDES, is_known
+from webapp.query_names import PAGES, PLACES, SIDES, is_known
 from webapp.zone import FIELD, LATER, in_utc
-
-
-class ReportPage(Struct, frozen=True):
-    """A page about runs of a project; one whose path does not name the project has it in its query."""
-
-    label: str
-    endpoint: str
-    scope: Scope = Scope.METRICS_READ
-    has_project_in_query: bool = False
-
-    def url(self, project_id: str, query: str) -> str:
-        """Return the address of the page with a query that was saved."""
-        if not self.has_project_in_query:
-            path = path_to(self.endpoint, project_id=project_id)
-            return f"{path}?{query}" if query else path
-        whole = urlencode([("project", project_id), *parse_qsl(query)])
-        return f"{path_to(self.endpoint)}?{whole}"
-
-
-PAGES = {
-    "overview": ReportPage("Overview", "project.project"),
-    "breakdown": ReportPage("Breakdown", "breakdown.breakdown", has_project_in_query=True),
-    "runs": ReportPage("Runs", "runs.explorer", Scope.RUNS_READ, has_project_in_query=True),
-    "sessions": ReportPage("Sessions", "sessions.sessions", Scope.RUNS_READ),
-    "traces": ReportPage("Traces", "sessions.traces", Scope.RUNS_READ),
-    "errors": ReportPage("Errors", "errors.show"),
-    "speed": ReportPage("Speed", "speed.show"),
-    "cache": ReportPage("Cache", "cache.show"),
-    "compare": ReportPage("Compare", "compare.show"),
-    "agents": ReportPage("Coding agents", "agents.agents", Scope.RUNS_READ),
-}
-"""The pages by the name under which they are stored."""
 
 _MARKS = {OTHER, NO_VALUE}
 # Where in a list somebody is, and whether it follows new runs, is no part of a view.

@@ -12,7 +12,7 @@ from runtally.clock import start_of_day
 from runtally.db.database import Connection
 from runtally.models.dimension import DIMENSION_MEASURES
 from runtally.models.measures import columns_over_runs, measures_named
-from runtally.usage.groups.slices import ANY, NONE, VALUE, SliceKey, names_of, read_group, unusual
+from runtally.usage.groups.slices import SliceKey, listed_column, names_of, read_group, unusual, valued_column
 from runtally.usage.plan import GroupQuestion, Plan
 from runtally.usage.sketch import LATENCY
 from runtally.usage.window import TimeSpan
@@ -88,13 +88,11 @@ def _runs_sql(found: ArchiveConditions, question: GroupQuestion, plan: Plan, spa
             any_value = f"{value} || ['']" if is_valued else value
             joined += f"\n       CROSS JOIN unnest(CASE WHEN len({value}) > 0 THEN {any_value} ELSE {none} END) AS each_{name} (value)"
             value = f"each_{name}.value"
-            columns.append(
-                f"CASE WHEN {value} = '' THEN '{ANY}' WHEN {value} IS NULL THEN '{NONE}' ELSE '{VALUE}' || {value} END AS {name}"
-            )
+            columns.append(listed_column(value, name))
             continue
         if is_valued and not one.unusual:
             which += f" AND {value} IS NOT NULL"
-        columns.append(f"coalesce('{VALUE}' || {value}, '{NONE}') AS {name}")
+        columns.append(valued_column(value, name))
     found.add(question.filter)
     times = " OR ".join(
         f"(occurred_at >= {found.value(span.since, 'timestamptz')} AND occurred_at < {found.value(span.until, 'timestamptz')})"

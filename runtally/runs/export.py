@@ -146,45 +146,25 @@ async def _check_archive(source: ExportSource, run_filter: RunFilter, now: datet
 
 async def _chunk(source: ExportSource, run_filter: RunFilter, now: datetime, place: Place | None) -> Chunk:
     """Read the next runs of a database and its archive."""
-    files: Sequence[KeptFile] = ()
+    files, position = list[KeptFile](), Position(Direction.OLDER, place)
     async with source.reading.for_downloads() as connection:
         chunk = await read_chunk(connection, run_filter, now, place)
         if source.archive is not None:
             # Of the same moment, so that a run that moves in between is in one of both.
             end = chunk.reached.occurred_at if chunk.reached else None
-            files = await archived.files_for(
-                source.archive, connection, run_filter, now, Position(Direction.OLDER, place), end
-            )
+            files = await archived.files_for(source.archive, connection, run_filter, now, position, end)
     if source.archive is None or not files:
         return chunk
-    return await _with_archived(chunk, source.archive, files, run_filter, now, place)
+    old = await archived.walk(
+        source.archive, files, run_filter, now, position, limit=ARCHIVED_CHUNK_RUNS, seconds=DOWNLOAD_SECONDS
+    )
+    return _merged(chunk, Chunk(old.runs, old.stopped_at))
 
 
 def _merged(one: Chunk, other: Chunk) -> Chunk:
     """Return the runs of both in one order, as far as both went."""
     stop = archived.first_stop((one.reached, other.reached), Direction.OLDER)
     return Chunk(archived.merged(one.runs, other.runs, stop, Direction.OLDER), stop)
-
-
-async def _with_archived(  # noqa: PLR0913, PLR0917  # What was read, and where to look for more.
-    chunk: Chunk,
-    archive: ArchivedRuns,
-    files: Sequence[KeptFile],
-    run_filter: RunFilter,
-    now: datetime,
-    place: Place | None,
-) -> Chunk:
-    """Add archived runs to a chunk, as far as it went."""
-    old = await archived.walk(
-        archive,
-        files,
-        run_filter,
-        now,
-        Position(Direction.OLDER, place),
-        limit=ARCHIVED_CHUNK_RUNS,
-        seconds=DOWNLOAD_SECONDS,
-    )
-    return _merged(chunk, Chunk(old.runs, old.stopped_at))
 
 
 async def _counted(

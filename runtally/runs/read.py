@@ -97,28 +97,16 @@ async def _scan(source: RunSource, run_filter: RunFilter, now: datetime, positio
     found = await _walk(source.connection, run_filter, now, position)
     if source.archive is None:
         return found, None
-    try:
-        return await _with_archived(found, source.connection, run_filter, now, position, source.archive), None
-    except (ArchiveError, MissingExtra) as error:
-        return found, error.message
-
-
-async def _with_archived(  # noqa: PLR0913, PLR0917  # What was found, and where to look for more.
-    found: Scan,
-    connection: Connection,
-    run_filter: RunFilter,
-    now: datetime,
-    position: Position,
-    archive: ArchivedRuns,
-) -> Scan:
-    """Add archived runs to a scan, as far as it went. Raises `ArchiveError` and `MissingExtra`."""
     stopped_at = _end_of(found)
     end = stopped_at.occurred_at if stopped_at else None
-    files = await archived.files_for(archive, connection, run_filter, now, position, end)
-    if not files:
-        return found
-    old = await archived.walk(archive, files, run_filter, now, position, limit=PAGE_RUNS + 1)
-    return _merged(found, Scan(tuple(map(archived.listed, old.runs)), old.stopped_at), position.direction)
+    try:
+        files = await archived.files_for(source.archive, source.connection, run_filter, now, position, end)
+        if not files:
+            return found, None
+        old = await archived.walk(source.archive, files, run_filter, now, position, limit=PAGE_RUNS + 1)
+    except (ArchiveError, MissingExtra) as error:
+        return found, error.message
+    return _merged(found, Scan(tuple(map(archived.listed, old.runs)), old.stopped_at), position.direction), None
 
 
 def _merged(one: Scan, other: Scan, direction: Direction, limit: int = PAGE_RUNS + 1) -> Scan:

@@ -4,13 +4,12 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from runtally.db.database import Connection
 from runtally.usage.dimensions import BY_MODEL, Dimension
 from runtally.usage.filter import RunFilter
-from runtally.usage.groups.groups import GroupAnswer, read_groups
-from runtally.usage.memo import DayMemo
+from runtally.usage.groups.groups import GroupAnswer
 from runtally.usage.plan import Group, GroupQuestion
 from runtally.usage.question import LatencyDetail
+from runtally.usage.reader import UsageReader
 from runtally.usage.timeline import BucketWidth, Timeline
 from runtally.usage.totals import Totals
 from runtally.usage.window import TimeSpan, Window
@@ -40,28 +39,26 @@ class CacheUse:
     """
 
 
-async def read_cache_use(connection: Connection, memo: DayMemo, project_id: str, window: Window) -> CacheUse:
-    """Read the use of caches in a window from the stored sums of models."""
+async def read_cache_use(reader: UsageReader, window: Window) -> CacheUse:
+    """Read the use of caches by the reader's project in a window from the stored sums of models."""
     timeline = Timeline.of(TimeSpan(window.start, window.until), BucketWidth.DAY, window.now)
-    answer = await read_groups(connection, _question(project_id, timeline, BY_MODEL, _MAX_MODELS), memo)
+    answer = await reader.groups(_question(reader, timeline, BY_MODEL, _MAX_MODELS))
     unread = defaultdict[Group, int](int)
     for (_, group), sums in answer.slices.items():
         unread[group] += max(0, sums.totals.cache_write_tokens - sums.totals.cached_input_tokens)
     return CacheUse({group: sums.totals for group, sums in answer.groups.items()}, unread)
 
 
-async def read_cache_by(
-    connection: Connection, memo: DayMemo, project_id: str, window: Window, by: Dimension
-) -> GroupAnswer:
+async def read_cache_by(reader: UsageReader, window: Window, by: Dimension) -> GroupAnswer:
     """Read the use of caches by a dimension. Raises `DimensionNotTracked`."""
     timeline = Timeline.whole(TimeSpan(window.start, window.until), window.now)
-    return await read_groups(connection, _question(project_id, timeline, (by,), MAX_GROUPS), memo)
+    return await reader.groups(_question(reader, timeline, (by,), MAX_GROUPS))
 
 
-def _question(project_id: str, timeline: Timeline, by: tuple[Dimension, ...], limit: int) -> GroupQuestion:
+def _question(reader: UsageReader, timeline: Timeline, by: tuple[Dimension, ...], limit: int) -> GroupQuestion:
     return GroupQuestion(
         timeline,
-        RunFilter(project_id=project_id),
+        RunFilter(project_id=reader.project_id),
         by,
         MEASURES,
         limit=limit,

@@ -72,11 +72,6 @@ def report_question(
     )
 
 
-def previous_question(reader: UsageReader, window: Window, run_filter: RunFilter = ALL_RUNS) -> Question:
-    """Return the question about the previous period, in bars, with latencies of the whole."""
-    return report_question(reader, window, run_filter)
-
-
 async def project_report(reader: UsageReader, window: Window, run_filter: RunFilter = ALL_RUNS) -> ProjectReport:
     """Read the report of the reader's project, or of some of its runs. Raises `NotFound` and `DimensionNotTracked`."""
     project = await find_project(reader)
@@ -178,7 +173,7 @@ async def read_report(
     lines, *previous = await reader.reads.each(
         [
             reader.summary(report_question(reader, window, run_filter, lines=interval)),
-            *([reader.previous(previous_question(reader, window, run_filter))] if is_fair else []),
+            *([reader.previous(report_question(reader, window, run_filter))] if is_fair else []),
         ]
     )
     bars = lines.in_bars()

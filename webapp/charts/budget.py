@@ -34,8 +34,6 @@ def burn_down(budget: BurnDown) -> Chart:
         heading=heading,
         sentence=f"{heading}. {_sentence(budget)}",
         key=(LEFT, FORECAST, EVEN) if forecast else (LEFT, EVEN),
-        has_previous=False,
-        previous_name="",
         table=Table(("Day (UTC)", *COLUMNS), tuple((title, *row) for title, row in zip(titles, rows, strict=True))),
         spec=specs.burn_down(),
         draw=lambda: Drawing(

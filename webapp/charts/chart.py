@@ -33,12 +33,12 @@ class Chart:
     """A description for readers who do not see it."""
     key: tuple[KeyEntry, ...]
     """Empty where the heading names the only series."""
-    has_previous: bool
-    previous_name: str
     table: Table
     spec: specs.Spec
     draw: Callable[[], Drawing]
     tip_rows: tuple[KeyEntry, ...]
+    has_previous: bool = False
+    previous_name: str = ""
     marks: tuple[Mark, ...] = ()
     """The meanings of the marks on the time axis, in order."""
     summary: str = ""

@@ -27,7 +27,7 @@ from webapp.charts.drawing import (
     time_column,
     titles,
 )
-from webapp.charts.metrics import LEAST_SHARE_AXIS, cache_share
+from webapp.charts.metrics import LEAST_SHARE_AXIS, SUMS, Metric, cache_share
 from webapp.charts.series import MAX_LINES
 from webapp.words import OTHER_NAME
 
@@ -63,7 +63,7 @@ def failures(found: Failures, slots: Mapping[str, str]) -> Chart:
     named = [Series(name, slots[name], tuple(values)) for name, values in counts.items() if name is not None]
     rest = [Series(OTHER_NAME, OTHER, tuple(values)) for name, values in counts.items() if name is None]
     summary = f"{formats.count(found.runs)} failed"
-    return stack(window, "Failed runs by kind", [*named, *rest], _whole, axes.count, summary)
+    return stack(window, "Failed runs by kind", [*named, *rest], SUMS[Metric.FAILED].text, axes.count, summary)
 
 
 def hit_rates(window: Window, points: Sequence[Totals], total: Totals) -> Chart:
@@ -92,7 +92,8 @@ def cache_tokens(window: Window, points: Sequence[Totals]) -> Chart:
     written = Series("Written", INPUT, tuple(Decimal(one.cache_write_tokens) for one in points))
     total = sum(one.cached_input_tokens + one.cache_write_tokens for one in points)
     summary = f"{formats.tokens(int(total))} tokens in total"
-    return stack(window, "Tokens read from a cache and written to one", [read, written], _short, axes.count, summary)
+    name, text = "Tokens read from a cache and written to one", SUMS[Metric.TOKENS].text
+    return stack(window, name, [read, written], text, axes.count, summary)
 
 
 SPEED_NAMES = {
@@ -193,8 +194,6 @@ def stack(  # noqa: PLR0913, PLR0917  # What a chart is made of.
         heading=heading,
         sentence=f"{heading}. {summary}.{highest}",
         key=tuple(KeyEntry(one.name, one.slot) for one in series),
-        has_previous=False,
-        previous_name="",
         table=sums.table(),
         spec=specs.bars(),
         draw=lambda: Drawing((axes.time(window), ticks(max(totals))), sums.rows(), sums.tips()),
@@ -221,8 +220,6 @@ def lines(
         heading=heading,
         sentence=f"{heading}. Lines: {', '.join(one.name for one in series)}.",
         key=entries,
-        has_previous=False,
-        previous_name="",
         table=Table((time, *(one.name for one in series)), tuple(zip(times, *columns, strict=True))),
         spec=specs.lines(),
         draw=lambda: Drawing(
@@ -250,8 +247,6 @@ def line(window: Window, drawn: Line) -> Chart:
         heading=heading,
         sentence=f"{heading}. Over all of the time: {drawn.whole}.",
         key=(),
-        has_previous=False,
-        previous_name="",
         table=Table((time, *columns), tuple(zip(times, *columns.values(), strict=True))),
         spec=specs.line(drawn.slot),
         draw=lambda: Drawing(
@@ -262,11 +257,3 @@ def line(window: Window, drawn: Line) -> Chart:
         tip_rows=tuple(KeyEntry(name, drawn.slot if name == drawn.name else "") for name in columns),
         summary=drawn.whole,
     )
-
-
-def _short(number: Decimal) -> str:
-    return formats.tokens(int(number))
-
-
-def _whole(number: Decimal) -> str:
-    return formats.count(int(number))

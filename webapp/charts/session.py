@@ -27,8 +27,6 @@ def cost_so_far(points: Sequence[Point]) -> Chart:
         heading=f"{_COST}, run by run",
         sentence=f"{_COST}, run by run: {costs[-1]} after {formats.count(last.number)} runs.",
         key=(),
-        has_previous=False,
-        previous_name="",
         table=Table(("Run", "Time", _COST), tuple(zip(names, times, costs, strict=True))),
         spec=specs.line(SLOT),
         draw=lambda: Drawing(

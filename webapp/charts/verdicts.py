@@ -94,8 +94,6 @@ def intervals(measure: Measure, arms: Sequence[tuple[str, Estimate | None]]) -> 
         heading=name,
         sentence=f"{name}, with 95% confidence. {said}.",
         key=(),
-        has_previous=False,
-        previous_name="",
         table=Table(("Experiment", name, "At least", "At most"), tuple(cells)),
         spec=specs.intervals(),
         draw=lambda: Drawing(

@@ -300,18 +300,26 @@ def runs_sql(found: Conditions, question: GroupQuestion, plan: Plan, span: TimeS
                 f"{'CROSS' if is_valued else 'LEFT'} JOIN LATERAL unnest({of_any}) AS each_{name} (value){'' if is_valued else ' ON TRUE'}"
             )
             value = f"each_{name}.value"
-            columns.append(
-                f"CASE WHEN {value} = '' THEN '{ANY}' WHEN {value} IS NULL THEN '{NONE}' ELSE '{VALUE}' || {value} END AS {name}"
-            )
+            columns.append(listed_column(value, name))
             continue
         if is_valued and not one.unusual:
             which += f" AND {value} IS NOT NULL"
-        columns.append(f"coalesce('{VALUE}' || {value}, '{NONE}') AS {name}")
+        columns.append(valued_column(value, name))
     runs, _, conditions = runs_during(found, question.filter, span).partition("WHERE")
     listed = "".join(f", {column}" for column in columns)
     return f"""(SELECT {number_sql("occurred_at", starts)} AS number{listed}, {LATENCY} AS latency, {_INPUTS}
             FROM {runs}{" ".join(sources)}
            WHERE {conditions}{which}{unusual(plan)}) AS valued"""
+
+
+def valued_column(value: str, name: str) -> str:
+    """SQL of the column with the value of a run."""
+    return f"coalesce('{VALUE}' || {value}, '{NONE}') AS {name}"
+
+
+def listed_column(value: str, name: str) -> str:
+    """SQL of the column with one value of several, which is empty for a run with any."""
+    return f"CASE WHEN {value} = '' THEN '{ANY}' WHEN {value} IS NULL THEN '{NONE}' ELSE '{VALUE}' || {value} END AS {name}"
 
 
 def unusual(plan: Plan) -> str:

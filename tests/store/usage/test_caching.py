@@ -7,15 +7,20 @@ from random import Random
 
 import pytest
 
-from runtally.db.database import Database
+from runtally.db.database import Connection, Database
 from runtally.models.run import StoredRun
 from runtally.usage.caching import read_cache_by, read_cache_use
 from runtally.usage.dimensions import dimension_of_key
 from runtally.usage.memo import DayMemo
+from runtally.usage.reader import UsageReader
 from runtally.usage.window import Range, Window
 from tests.store.usage.made import NOW, insert, made
 
 WINDOW = Window.of(Range.WEEK, NOW, Range.WEEK.chart_interval)
+
+
+def reader_of(connection: Connection, project_id: str) -> UsageReader:
+    return UsageReader.of_project(connection, DayMemo(2**20), WINDOW, project_id)
 
 
 @pytest.fixture
@@ -38,8 +43,8 @@ async def test_tokens_and_savings_are_those_of_the_runs_to_the_last_digit(
     own: Database, runs: list[StoredRun], project_id: str
 ) -> None:
     async with own.snapshot() as connection:
-        use = await read_cache_use(connection, DayMemo(2**20), project_id, WINDOW)
-        by_feature = await read_cache_by(connection, DayMemo(2**20), project_id, WINDOW, dimension_of_key("feature"))
+        use = await read_cache_use(reader_of(connection, project_id), WINDOW)
+        by_feature = await read_cache_by(reader_of(connection, project_id), WINDOW, dimension_of_key("feature"))
 
     for name, value_of, groups in (
         ("model", lambda run: ("acme", run.model), use.models),
@@ -66,7 +71,7 @@ async def test_never_read_is_what_a_model_wrote_on_a_day_beyond_what_it_read(
         left[run.model, run.occurred_at.date()] += (run.cache_write_tokens or 0) - (run.cached_input_tokens or 0)
 
     async with own.snapshot() as connection:
-        use = await read_cache_use(connection, DayMemo(2**20), project_id, WINDOW)
+        use = await read_cache_use(reader_of(connection, project_id), WINDOW)
 
     for model in ("large", "small"):
         wanted = sum(max(0, tokens) for (name, _), tokens in left.items() if name == model)

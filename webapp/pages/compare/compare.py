@@ -78,7 +78,6 @@ class ComparePage(Page, frozen=True):
     fragment: ClassVar[str] = "compare/_compare.html"
 
     frame: ProjectFrame
-    heading: str
     by: str
     group_menu: GroupMenu
     chips: tuple[Chip, ...]
@@ -145,7 +144,6 @@ async def _page(connection: Connection, shown: CompareView, now: datetime) -> Co
     rows = rows_of(compared[0], compared[1]) if any(one.totals.runs for one in compared) else ()
     return ComparePage(
         frame=replace(frame, range_query=view.replace(filter=ALL_RUNS).filter_query, live=None),
-        heading="Compare",
         by=words.label_of(shown.dimension),
         group_menu=group_menu(view, await select_tracked_keys(connection, project_id), shown.url_of, is_table=True),
         chips=chips_of(view, names, shown.url_of),

@@ -100,8 +100,6 @@ class CostsPage(Page, frozen=True):
     figures: tuple[Figure, ...] = ()
     """What the last 30 days cost, and what they would have on the models that save most."""
     alternatives: tuple[Alternative, ...] = ()
-    is_asked: bool = False
-    """Whether a model or a day was chosen."""
     supposed: str = ""
     rows: tuple[SupposedRow, ...] = ()
     total: SupposedRow | None = None
@@ -188,7 +186,7 @@ def _asked(page: CostsPage, used: UsageByDay, drifts: tuple[Drift, ...], target:
     provider, model, at = (form.value(name) or None for name in ("provider", "model", "at"))
     src = url_for(".supposed_chart", project=project_id, provider=provider, model=model, at=at)
     by_day = ChartPart(what_if_by_day(found), src)
-    return replace(_filled(page, supposed, drifts), supposed=_words(target, form), by_day=by_day, is_asked=True)
+    return replace(_filled(page, supposed, drifts), supposed=_words(target, form), by_day=by_day)
 
 
 def _at_rest(page: CostsPage, used: Sequence[ModelUsage], drifts: tuple[Drift, ...], now: datetime) -> CostsPage:

@@ -19,8 +19,9 @@ from webapp import formats
 from webapp.addresses import path_to
 from webapp.form import Form, sent_form
 from webapp.links import safe_path
+from webapp.query_names import PAGES
 from webapp.rendering import Page, render, see_other, wants_part
-from webapp.saved_pages import PAGES, shown_at
+from webapp.saved_pages import shown_at
 from webapp.security import signed_in
 
 blueprint = Blueprint("saved_views", __name__)

@@ -12,7 +12,6 @@ from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.access.scopes import Scope, demand
-from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked
 from runtally.models.dimension import KeyState
 from runtally.tracking.keys import list_keys
@@ -139,9 +138,9 @@ async def show(project_id: str) -> ResponseReturnValue:
         project = await heading_of(connection, project_id)
         reader = UsageReader.of_project(connection, services().cells.of(project_id).memo, window, project_id)
         summary, groups = await _summary(reader, shown.view), await _groups(reader, shown)
-        use = await read_cache_use(connection, services().cells.of(project_id).memo, project_id, window)
+        use = await read_cache_use(reader, window)
         slots = await _slots(groups)
-        rows, problem = await _rows(connection, project_id, window, shown.key, use, slots)
+        rows, problem = await _rows(reader, window, shown.key, use, slots)
     page = CachePage(
         quality=quality_frame(
             project, shown.view, window, Part.CACHE, lambda view: replace(shown, view=view).url, **shown.more
@@ -162,13 +161,8 @@ async def show(project_id: str) -> ResponseReturnValue:
     return await render(page)
 
 
-async def _rows(  # noqa: PLR0913, PLR0917  # What rows are read by and shown with.
-    connection: Connection,
-    project_id: str,
-    window: Window,
-    key: str | None,
-    use: CacheUse,
-    slots: Mapping[str, str],
+async def _rows(
+    reader: UsageReader, window: Window, key: str | None, use: CacheUse, slots: Mapping[str, str]
 ) -> tuple[tuple[CacheRow, ...], str | None]:
     """Return a row for each model or value of a key, or why there are none."""
     if key is None:
@@ -179,9 +173,7 @@ async def _rows(  # noqa: PLR0913, PLR0917  # What rows are read by and shown wi
         )
         return tuple(rows), None
     try:
-        answer = await read_cache_by(
-            connection, services().cells.of(project_id).memo, project_id, window, dimension_of_key(key)
-        )
+        answer = await read_cache_by(reader, window, dimension_of_key(key))
     except DimensionNotTracked as error:
         return (), str(error)
     groups = [(value, sums.totals) for [value], sums in answer.groups.items() if sums.totals.input_tokens]

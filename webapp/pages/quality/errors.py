@@ -197,31 +197,18 @@ def _rows(  # noqa: PLR0913, PLR0917  # What rows are made of.
 ) -> Iterator[FailureRow]:
     money = formats.column_money(group.cost_usd for group in groups)
     for group in groups:
-        yield _row(project_id, group, found, slots, ids.get(group.key), money, now)
-
-
-def _row(  # noqa: PLR0913, PLR0917  # As above.
-    project_id: str,
-    group: FailureGroup,
-    found: Failures,
-    slots: Mapping[str, str],
-    run_id: str | None,
-    money: formats.Write,
-    now: datetime,
-) -> FailureRow:
-    kind = group.key.kind or NO_CODE
-    share = formats.share(Decimal(group.runs), Decimal(found.runs))
-    latest = moment(group.latest_at, now)
-    return FailureRow(
-        kind=kind,
-        slot=slots.get(kind, OTHER),
-        model=group.key.model,
-        provider=group.key.provider,
-        runs=formats.count(group.runs),
-        share=share,
-        recovered=formats.NOTHING if group.recovered is None else formats.count(group.recovered),
-        cost="no price" if group.unpriced == group.runs else money(group.cost_usd),
-        latest=latest,
-        url=run_url(project_id, run_id) if run_id else None,
-        summary=f"{group.key.model} · {share} · {formats.ago(group.latest_at, now)}",
-    )
+        kind, run_id = group.key.kind or NO_CODE, ids.get(group.key)
+        share = formats.share(Decimal(group.runs), Decimal(found.runs))
+        yield FailureRow(
+            kind=kind,
+            slot=slots.get(kind, OTHER),
+            model=group.key.model,
+            provider=group.key.provider,
+            runs=formats.count(group.runs),
+            share=share,
+            recovered=formats.NOTHING if group.recovered is None else formats.count(group.recovered),
+            cost="no price" if group.unpriced == group.runs else money(group.cost_usd),
+            latest=moment(group.latest_at, now),
+            url=run_url(project_id, run_id) if run_id else None,
+            summary=f"{group.key.model} · {share} · {formats.ago(group.latest_at, now)}",
+        )

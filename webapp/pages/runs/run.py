@@ -64,7 +64,6 @@ class RunPage(Page, frozen=True):
     at: str
     status: str
     tone: str
-    runs_url: str
     trace_url: str | None
     session_url: str | None
     cost: CostCard
@@ -113,7 +112,6 @@ class TracePage(Page, frozen=True):
 
     project: ProjectHeading
     trace_id: str
-    runs_url: str
     all_runs_url: str
     at: str
     figures: tuple[Fact, ...]
@@ -162,7 +160,6 @@ async def run(project_id: str, run_id: str) -> ResponseReturnValue:
         at=moment(one.occurred_at, services().clock()),
         status=status_of(one.status, one.error_code),
         tone=TONES[one.status],
-        runs_url=runs_url(project_id=project_id),
         trace_url=trace_url(project_id, one.trace_id, at) if one.trace_id else None,
         session_url=session_url(project_id, one.session_id) if one.session_id else None,
         cost=cost_of(one, found.explanation),
@@ -190,7 +187,6 @@ async def trace(project_id: str, trace_id: str) -> ResponseReturnValue:
     page = TracePage(
         project=project,
         trace_id=trace_id,
-        runs_url=runs_url(project_id=project_id),
         all_runs_url=runs_url(project_id=project_id, trace_id=trace_id, range=Period.ALL),
         at=formats.moment(local(found.starts_at)),
         figures=tuple(_figures(found)),

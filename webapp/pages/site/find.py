@@ -22,8 +22,8 @@ from webapp.addresses import address_of, path_to
 from webapp.guides import guide_url, titles
 from webapp.pages.project.settings import SECTIONS
 from webapp.pages.runs.views import run_url, runs_url
+from webapp.query_names import PAGES
 from webapp.rendering import Page, render, wants_part
-from webapp.saved_pages import PAGES
 from webapp.security import signed_in
 
 blueprint = Blueprint("find", __name__)
