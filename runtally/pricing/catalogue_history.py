@@ -85,6 +85,23 @@ HISTORY = (
         )
         for model in ("deepseek-v3", "qwen2p5-coder-32b-instruct")
     ),
+    *(
+        CatalogueEntry(
+            provider="cohere",
+            model=model,
+            match=Match.EXACT,
+            unit_rates=f"searchUnits {usd}",
+            catalogue_key=key_of("cohere", model, None, 0),
+            note="https://cohere.com/pricing.",
+        )
+        for model, usd in (
+            ("rerank-v4.0-pro", "2.5"),
+            ("rerank-v4.0-fast", "2"),
+            ("rerank-v3.5", "2"),
+            ("rerank-english-v3.0", "2"),
+            ("rerank-multilingual-v3.0", "2"),
+        )
+    ),
     *_entries(
         "mistral", "mistral-large-latest", (None, "2", "6", None), (datetime(2025, 12, 2, tzinfo=UTC), "0.5", "1.5", "0.05"),
         variants=_BATCH, note=_MISTRAL.format("mistral-large-3-25-12"),

@@ -34,11 +34,30 @@ _ULTRAFAST = frozenset({"gpt-6-astra", "gpt-6.1-sol"})
 
 
 def derived_rates(provider: str, model: str, amounts: Mapping[str, Decimal]) -> dict[str, Decimal]:
-    """Return the rates of further units that follow from a price's own."""
+    """Return the rates of further units that follow from a price's own, or are the same for all of a vendor's models."""
+    return {name: usd for name, usd in _rates_of(provider, model, amounts).items() if name not in amounts}
+
+
+def _rates_of(provider: str, model: str, amounts: Mapping[str, Decimal]) -> dict[str, Decimal]:
+    if provider == "perplexity":
+        # The fee of a request, or the price of tokens, includes them where a model has no price for them.
+        return {"citationTokens": Decimal(0), "searchQueries": Decimal(0), "webSearch": Decimal(0)}
+    if provider == "x-ai" and "input_per_million" in amounts:
+        # $25 for a thousand sources of a live search: https://docs.x.ai/docs/models.
+        return {"searchSources": Decimal(25)}
+    found = _written_rates(provider, model, amounts)
+    if provider == "openai" and "webSearch" in amounts:
+        # $0.03 for a container: https://developers.openai.com/api/docs/pricing.
+        found["codeExecution"] = Decimal(30)
+    return found
+
+
+def _written_rates(provider: str, model: str, amounts: Mapping[str, Decimal]) -> dict[str, Decimal]:
+    """Return the rates of longer cache writes."""
     read, written = amounts.get("input_per_million"), amounts.get("cache_write_per_million")
     if read is None or written is None:
         return {}
-    if "claude" in model and provider in _RESELLERS and "cacheWrite1h" not in amounts:
+    if "claude" in model and provider in _RESELLERS:
         return {"cacheWrite1h": to_price(read * _HOUR_OF_INPUT)}
     if provider == "openai":
         return {"cacheWrite12h": to_price(written * _TWELVE_HOURS_OF_WRITE)}

@@ -216,7 +216,7 @@ def test_without_price_and_reported_cost_the_cost_is_unknown_not_zero() -> None:
     ("usage", "reported", "expected"),
     [
         (Usage(None, None), REPORTED, _estimate(REPORTED)),
-        (Usage(None, None), None, msgspec.structs.replace(COMPUTED, total_usd=Decimal(0))),
+        (Usage(None, None), None, msgspec.structs.replace(COMPUTED, total_usd=Decimal(0), without_usage=True)),
         (Usage(0, 0), REPORTED, msgspec.structs.replace(COMPUTED, total_usd=Decimal(0))),
         (Usage(None, 0), REPORTED, msgspec.structs.replace(COMPUTED, total_usd=Decimal(0))),
         (Usage(1000, None), REPORTED, msgspec.structs.replace(COMPUTED, total_usd=Decimal("0.003"))),

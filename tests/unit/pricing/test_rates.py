@@ -258,6 +258,32 @@ def test_the_catalogue_has_tiers_and_regions(  # noqa: PLR0913, PLR0917  # A run
     assert (total_usd(million, varied), varied.estimated) == (Decimal(expected), False)
 
 
+@pytest.mark.parametrize(
+    ("provider", "model", "units", "expected"),
+    [
+        ("anthropic", "claude-opus-5", {"webSearch": 1000}, "10"),
+        ("openai", "gpt-5", {"webSearch": 1000, "fileSearch": 1000, "codeExecution": 1}, "12.53"),
+        ("google", "gemini-2.5-flash", {"grounding": 1000}, "35"),
+        # The fee of the request, and what only one model charges for besides.
+        ("perplexity", "sonar", {"searchQueries": 4, "citationTokens": 900}, "0.012"),
+        ("perplexity", "sonar-deep-research", {"searchQueries": 18, "citationTokens": 20_016}, "0.130032"),
+        ("x-ai", "grok-4.3", {"searchSources": 10}, "0.25"),
+        ("cohere", "rerank-v3.5", {"searchUnits": 3}, "0.006"),
+        ("openai", "whisper-1", {"audioSeconds": 60}, "0.006"),
+        ("openai", "tts-1", {"characters": 1000}, "0.015"),
+        ("mistral", "mistral-ocr-latest", {"pages": 2}, "0.008"),
+    ],
+)
+def test_the_catalogue_prices_what_vendors_count_besides_tokens(
+    catalogue_book: PriceBook, provider: str, model: str, units: dict[str, int | float], expected: str
+) -> None:
+    price = catalogue_book.price_for(provider, model, MONDAY, 0)
+
+    assert price is not None
+    usage = Usage(0, 0, units=units)
+    assert (total_usd(usage, price), unpriced_units(usage, price)) == (Decimal(expected), ())
+
+
 @pytest.mark.parametrize(("at", "expected"), [(MONDAY, "2.64"), (MONDAY_PEAK, "5.28"), (SATURDAY_PEAK, "2.64")])
 def test_deepseek_costs_twice_in_some_hours_of_working_days(
     catalogue_book: PriceBook, at: datetime, expected: str
