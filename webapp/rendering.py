@@ -6,19 +6,22 @@ from urllib.parse import quote, unquote
 
 from markupsafe import Markup
 from msgspec import Struct
-from quart import Response, request
+from quart import Response, g, request
 
 from api.current import actor, services
 from api.errors import status_of
 from runtally.access import saved_views
+from runtally.access.queries import OpenLink
 from runtally.access.scopes import Permission, Scope, may
 from runtally.audit import Actor, ActorKind
 from runtally.cells.request import missing
 from runtally.errors import PasswordsBusy, RateLimited, RuntallyError
+from webapp import formats
 from webapp.addresses import cookie_path, here
 from webapp.caching import ASK_FIRST, VARY
 from webapp.cells import are_several
 from webapp.templating import templates
+from webapp.zone import local
 
 THEME_COOKIE = "theme"
 # The sentence to show on the page after a form.
@@ -73,6 +76,8 @@ class Shell(Struct, frozen=True):
     """The result of the form before this page."""
     can_be_asked_again: bool = True
     """Whether the same request returns the same page, and changes nothing."""
+    shared: str = ""
+    """Who shared the page by a link, and until when; empty for who is signed in."""
     missing_cells: tuple[str, ...] = ()
     """The cells that are away, and whose projects the page therefore leaves out."""
 
@@ -185,5 +190,13 @@ def _shell(flash: str | None) -> Shell:
         here(),
         unquote(flash) if flash else None,
         can_be_asked_again,
+        _shared(g.get("shared_link")),
         missing(),
     )
+
+
+def _shared(link: OpenLink | None) -> str:
+    if link is None:
+        return ""
+    until = f"until {formats.day(local(link.expires_at))}" if link.expires_at else "without an end"
+    return f"Shared by {link.created_by} \u00b7 read-only \u00b7 {until}"

@@ -6,7 +6,7 @@ from contextlib import suppress
 from datetime import timedelta
 from uuid import UUID
 
-from quart import Quart, current_app, request, session
+from quart import Quart, current_app, g, request, session
 from quart.sessions import SecureCookieSessionInterface
 
 from api.current import incoming, services
@@ -146,6 +146,8 @@ async def holder() -> Actor | None:
         else:
             link = await shared_links.find_by_token(connection, services().clock(), str(link_token))
             actor = shared_links.reader_of(link) if link else None
+            # The frame of every page says whose it is.
+            g.shared_link = link
     if actor is None:
         session.clear()
     return actor

@@ -137,7 +137,9 @@ SELECT_OPEN_LINK = """
 SELECT id,
        project_id,
        name,
-       password_hash
+       password_hash,
+       created_by,
+       expires_at
   FROM shared_links
  WHERE token = $1
    AND (expires_at IS NULL OR expires_at > $2)
@@ -152,6 +154,8 @@ class OpenLink:
     project_id: str
     name: str
     password_hash: str | None
+    created_by: str
+    expires_at: datetime | None
 
 
 async def select_open_link(connection: Connection, token: str, now: datetime) -> OpenLink | None:

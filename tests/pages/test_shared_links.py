@@ -260,3 +260,32 @@ async def test_a_search_offers_a_link_only_what_it_opens(
     urls = [unescape(url) for url in re.findall(r'href="([^"]+)"', results)]
     assert urls or text in {"run", "what"}
     assert [(url, status) for url in urls if (status := (await stranger.get(url)).status_code) != 200] == []
+
+
+async def test_pages_of_a_link_say_who_shared_them_and_until_when(
+    invite: Invite, post: Post, stranger: Browser, project_id: str
+) -> None:
+    await post()
+    member, email = await invite(Role.MEMBER, project_id)
+    await stranger.get(await created(member, project_id, expires="7"))
+    said = f"Shared by {email} \u00b7 read-only \u00b7 until "
+
+    for url in (f"/projects/{project_id}", f"/experiments?project={project_id}", f"/projects/{project_id}/budgets"):
+        assert said in text_of(await html_of(stranger, url)), url
+    assert "Shared by" not in text_of(await html_of(member, f"/projects/{project_id}"))
+
+
+@pytest.mark.parametrize("password", ["", "correct horse battery"])
+async def test_a_link_keeps_range_filter_and_grouping(
+    member: Browser, stranger: Browser, project_id: str, password: str
+) -> None:
+    path = await created(member, project_id, password=password)
+    query = "range=30d&by=provider&status=error"
+
+    opened = await stranger.get(f"{path}?{query}")
+    if password:
+        assert f'action="{path}?range=30d&amp;by=provider&amp;status=error"' in await opened.get_data(as_text=True)
+        opened = await stranger.post(f"{path}?{query}", form={"password": password})
+
+    assert opened.headers["Location"] == f"/projects/{project_id}?{query}"
+    assert "by provider" in text_of(await html_of(stranger, opened.headers["Location"]))

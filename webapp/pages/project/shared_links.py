@@ -2,11 +2,12 @@
 
 from datetime import datetime, timedelta
 from typing import ClassVar
+from urllib.parse import urlencode
 from uuid import UUID
 
 from msgspec import Struct
 from msgspec.structs import replace
-from quart import Blueprint, Response, url_for
+from quart import Blueprint, Response, request, url_for
 from quart.typing import ResponseReturnValue
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -19,7 +20,7 @@ from runtally.audit import Actor, ActorKind
 from runtally.errors import InvalidCredentials, InvalidLink, InvalidName, PasswordsBusy, RateLimited
 from runtally.models.shared_link import SharedLink
 from webapp import formats, sessions
-from webapp.addresses import path_to, url_of
+from webapp.addresses import here, path_to, url_of
 from webapp.form import Form, sent_form
 from webapp.pages.project.settings import PATH, SettingsPage, back_to
 from webapp.rendering import Page, render, render_refused, see_other
@@ -65,7 +66,7 @@ class OpeningPage(Page, frozen=True):
     tab_title: ClassVar[str] = "Shared project"
     has_navigation: ClassVar[bool] = False
 
-    token: str
+    url: str
     form: Form
     has_password: bool
     notice: str
@@ -137,7 +138,7 @@ async def open_link(token: str) -> ResponseReturnValue:
     if reader is not None and may(reader, Scope.METRICS_READ, link.project_id):
         return _to_project(link)
     if reader is not None or link.password_hash is not None:
-        return _unlisted(await render(_opening(token, link, reader)))
+        return _unlisted(await render(_opening(link, reader)))
     await sessions.begin_by_link(token)
     return _to_project(link)
 
@@ -151,20 +152,20 @@ async def open_with_password(token: str) -> ResponseReturnValue:
         if link.password_hash is not None:
             await sessions.check_link_password(link, form.value("password"))
     except (InvalidCredentials, RateLimited, PasswordsBusy) as error:
-        page = _opening(token, link, await sessions.holder(), form.refused(error, "password"))
+        page = _opening(link, await sessions.holder(), form.refused(error, "password"))
         return _unlisted(await render_refused(page, error))
     await sessions.begin_by_link(token)
     return _to_project(link)
 
 
-def _opening(token: str, link: OpenLink, reader: Actor | None, form: Form = SHARED_FORM) -> OpeningPage:
+def _opening(link: OpenLink, reader: Actor | None, form: Form = SHARED_FORM) -> OpeningPage:
     notice = ""
     if reader is not None and reader.kind is ActorKind.LINK:
         notice = "Another shared project is open in this browser. This link takes its place."
     elif reader is not None:
         who = reader.label or "a key"
         notice = f"You are signed in as {who}, who can't read this project. Opening the link signs you out here."
-    return OpeningPage(token, form, link.password_hash is not None, notice)
+    return OpeningPage(here(), form, link.password_hash is not None, notice)
 
 
 async def _find(token: str) -> OpenLink:
@@ -177,7 +178,9 @@ async def _find(token: str) -> OpenLink:
 
 
 def _to_project(link: OpenLink) -> Response:
-    return _unlisted(see_other(path_to("project.project", project_id=link.project_id)))
+    """With the range, filter and grouping that the address was given in its query."""
+    path, query = path_to("project.project", project_id=link.project_id), urlencode([*request.args.items(multi=True)])
+    return _unlisted(see_other(f"{path}?{query}" if query else path))
 
 
 def _unlisted(response: Response) -> Response:
