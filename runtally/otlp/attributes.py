@@ -89,8 +89,8 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
         parse.count,
         (
             "anthropic.usage.cache_creation.ephemeral_1h_input_tokens", "langfuse.observation.usage_details",
-            "langsmith.metadata.usage_metadata", "metadata.usage_object", "gen_ai.usage.input_token_details",
-            "mlflow.chat.tokenUsage",
+            "ai.response.providerMetadata", "langsmith.metadata.usage_metadata", "metadata.usage_object",
+            "gen_ai.usage.input_token_details", "mlflow.chat.tokenUsage",
         ),
     ),
     "reasoning": (

@@ -3,21 +3,45 @@
 Outer calls are those of frameworks, which repeat what the client library below them records. Pure.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from runtally.models.run import Status
 from runtally.otlp.attributes import FIELDS, read_facts
 from runtally.otlp.calls import Call, fill
 from runtally.otlp.twins import may_be_same
 from runtally.otlp.values import TRACE_ID_BYTES, Attributes, Span
+from runtally.pricing.providers import stored_name
 
 SpanKey: TypeAlias = bytes
 """Trace id and span id."""
 
 # A chain of spans may be as long as a request; the span that is looked for is near.
 _MAX_STEPS = 64
+# What providers and clouds add to a model's name: a vendor, a date, a version.
+_VERSION = re.compile(
+    r"^(?:(?:us|eu|apac|global)\.)?(?:amazon|anthropic|cohere|meta|mistral)\.|-latest$|[-@]\d{8}|-\d{4}-\d\d-\d\d|-v\d+:\d+$"
+)
 _PEOPLE = frozenset({*FIELDS["session"][1], *FIELDS["user"][1]})
+
+# Of the calls of one span that is still to come so many are remembered.
+_MAX_BELOW = 8
+
+
+class Brief(NamedTuple):
+    """What tells a call from the one that encloses it."""
+
+    models: frozenset[str]
+    tokens: tuple[int | None, int | None]
+    status: Status
+    provider: str | None
+    is_embedding: bool
+
+
+Below: TypeAlias = tuple[Brief, ...]
+"""Calls below a span."""
 
 People: TypeAlias = tuple[str | None, str | None]
 """The session and the user that a span names."""
@@ -85,16 +109,26 @@ def _people_of(attributes: Attributes) -> People:
     return facts.get("session"), facts.get("user")
 
 
-def _is_another(outer: Call, inner: Call) -> bool:
+def brief(call: Call) -> Brief:
+    provider = call.facts.get("provider")
+    return Brief(call.models, call.tokens, call.status, provider and stored_name(provider), _is_embedding(call))
+
+
+def joined(below: Below, more: Below) -> Below:
+    return tuple(dict.fromkeys((*below, *more)))[:_MAX_BELOW]
+
+
+def _is_another(outer: Brief, inner: Brief) -> bool:
     """Return whether the inner call was made by a tool of the outer one: another model, with counts that are not the outer's."""
-    if (
-        not outer.models
-        or not inner.models
-        or any(_is_like(one, other) for one in outer.models for other in inner.models)
-    ):
+    models = {_VERSION.sub("", name) for name in outer.models}
+    if not models or not inner.models or not models.isdisjoint(_VERSION.sub("", name) for name in inner.models):
         return False
-    counts_differ = None not in (outer.tokens[0], inner.tokens[0]) and not may_be_same(outer, inner)
-    return counts_differ or _is_embedding(outer) is not _is_embedding(inner)
+    if None not in {outer.tokens[0], inner.tokens[0]}:
+        return not may_be_same(outer, inner)
+    if any(_is_like(one, other) for one in outer.models for other in inner.models):
+        return False
+    have_other_providers = None not in {outer.provider, inner.provider} and outer.provider != inner.provider
+    return have_other_providers or outer.is_embedding is not inner.is_embedding
 
 
 def _is_like(model: str, other: str) -> bool:
@@ -105,8 +139,8 @@ def _is_embedding(call: Call) -> bool:
     return any("embed" in name for name in (*call.models, str(call.facts.get("operation", "")).casefold()))
 
 
-def keep_innermost(calls: Sequence[Call], lineage: Lineage, above: Sequence[SpanKey]) -> list[Call]:
-    """Keep the calls that enclose no other call; `above` are spans that enclose a call of another request.
+def keep_innermost(calls: Sequence[Call], lineage: Lineage, above: Mapping[SpanKey, Below]) -> list[Call]:
+    """Keep the calls that enclose no other call; `above` are spans that enclose calls of another request.
 
     The kept calls are filled from the outer ones, and get the nearest kept call as their parent.
     """
@@ -115,7 +149,7 @@ def keep_innermost(calls: Sequence[Call], lineage: Lineage, above: Sequence[Span
     inner = [call for call in calls if call.key not in outer]
     taken = {call.key: call for call in calls if call.key in outer}
     if taken:
-        others = _with_calls_of_tools(taken, inner, lineage)
+        others = _with_calls_of_tools(taken, inner, lineage, above)
         inner += [taken.pop(key) for key in others]
     if taken:
         chains = {call.key: [key for key in lineage.up(call.key) if key in taken] for call in inner}
@@ -127,14 +161,20 @@ def keep_innermost(calls: Sequence[Call], lineage: Lineage, above: Sequence[Span
     return inner
 
 
-def _with_calls_of_tools(taken: Mapping[SpanKey, Call], inner: Sequence[Call], lineage: Lineage) -> list[SpanKey]:
+def _with_calls_of_tools(
+    taken: Mapping[SpanKey, Call], inner: Sequence[Call], lineage: Lineage, above: Mapping[SpanKey, Below]
+) -> list[SpanKey]:
     """Return the outer calls below which there are only calls of their tools: they are calls of their own."""
-    below: dict[SpanKey, list[Call]] = {}
+    below: dict[SpanKey, list[Brief]] = {}
     for call in inner:
         for key in lineage.up(call.key):
             if key in taken:
-                below.setdefault(key, []).append(call)
-    return [key for key, calls in below.items() if all(_is_another(taken[key], call) for call in calls)]
+                below.setdefault(key, []).append(brief(call))
+    for place, stored in above.items():
+        for key in (place, *lineage.up(place)):
+            if key in taken:
+                below.setdefault(key, []).extend(stored)
+    return [key for key, calls in below.items() if all(_is_another(brief(taken[key]), call) for call in calls)]
 
 
 def _parent_that_stays(call: Call, lineage: Lineage, taken: Iterable[SpanKey]) -> bytes:

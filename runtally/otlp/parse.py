@@ -190,11 +190,16 @@ class _Hidden(msgspec.Struct):
     response_cost: float | str | None = None
 
 
+class _Writes(msgspec.Struct):
+    ephemeral_1h_input_tokens: float | None = None
+
+
 class _VendorUsage(msgspec.Struct):
     cost: float | str | None = None
     input_tokens: float | None = None
     cache_read_input_tokens: float | None = None
     cache_creation_input_tokens: float | None = None
+    cache_creation: _Writes | None = None
     cacheReadInputTokens: float | None = None  # noqa: N815  # As it is sent.
     cacheWriteInputTokens: float | None = None  # noqa: N815  # As it is sent.
 
@@ -270,6 +275,7 @@ def provider_metadata(value: Value) -> Found:
             "vendor_input": _first(usage.input_tokens),
             "cached": _first(*read),
             "written": _first(*written),
+            "written_1h": _first(usage.cache_creation.ephemeral_1h_input_tokens) if usage.cache_creation else None,
             "reasoning": _first(vendor.reasoningTokens),
         }
         found |= {name: count for name, count in counts.items() if count is not None}
@@ -295,6 +301,7 @@ def usage_details(value: Value) -> Found:
         next((part for name in names if isinstance(part := sent.get(name), dict)), {})
         for names in (_OF_INPUT, _OF_OUTPUT)
     )
+    of_writes = writes if isinstance(writes := sent.get("cache_creation"), dict) else {}
     total = _first(sent.get("total_tokens"), sent.get("total"))
     parts = {name: tokens for name, each in sent.items() if (tokens := _first(each)) is not None}
     inputs, outputs = (_begin(parts, begin) for begin in ("input", "output"))
@@ -303,20 +310,18 @@ def usage_details(value: Value) -> Found:
         "output": _first(*(sent.get(name) for name in ("completion_tokens", "output_tokens", "output"))),
         "total": total,
         "cached": _first(of_input.get("cached_tokens"), *map(parts.get, _CACHED)),
-        "written": _first(*map(parts.get, _WRITTEN)),
-        "written_1h": _first(*map(parts.get, _WRITTEN_1H)),
+        "written": _first(parts.get(_ALL_WRITTEN), _sum(*map(parts.get, (*_WRITTEN, *_WRITTEN_1H)))),
+        "written_1h": _first(of_writes.get("ephemeral_1h_input_tokens"), *map(parts.get, _WRITTEN_1H)),
         "reasoning": _first(of_output.get("reasoning_tokens"), *map(parts.get, _REASONING)),
         "audio_input": _first(of_input.get("audio_tokens"), *map(parts.get, _AUDIO_INPUT)),
         "audio_output": _first(of_output.get("audio_tokens"), *map(parts.get, _AUDIO_OUTPUT)),
     }
-    is_langfuses = "input" in parts and parts.keys().isdisjoint(_OTHERS)
-    if is_langfuses and not of_input and not of_output and total in {None, inputs + outputs}:
+    has_details = of_input or of_output
+    if not has_details and "input" in parts and parts.keys().isdisjoint(_OTHERS) and total in {None, inputs + outputs}:
         found |= {"input": inputs, "output": outputs if outputs or "output" in parts else None}
-        # Anthropic's keys begin otherwise, and are parts too.
-        if total is None and not parts.keys().isdisjoint(_BESIDE):
-            found["counted_apart"] = True
-        if found["written_1h"] and found["written"]:
-            found["written"] += found["written_1h"]
+    # Anthropic's keys begin otherwise, and are parts too.
+    if not has_details and total is None and "prompt_tokens" not in parts and not parts.keys().isdisjoint(_BESIDE):
+        found["counted_apart"] = True
     return {name: each for name, each in found.items() if each is not None}
 
 
@@ -327,10 +332,12 @@ _OF_INPUT, _OF_OUTPUT = (
 _OTHERS = ("prompt_tokens", "input_tokens", "completion_tokens", "output_tokens")
 _BESIDE = ("cache_read_input_tokens", "cache_creation_input_tokens")
 _CACHED = ("cache_read_input_tokens", "input_cached_tokens", "input_cache_read", "input_cache_read_tokens")
+_ALL_WRITTEN = "cache_creation_input_tokens"
 _WRITTEN = (
-    "cache_creation_input_tokens", "input_cache_creation", "input_cache_write_tokens", "input_cache_write", "input_cache_creation_5m",
+    "input_cache_creation", "input_cache_write_tokens", "input_cache_write", "input_cache_creation_5m",
+    "input_ephemeral_5m_input_tokens",
 )  # fmt: skip
-_WRITTEN_1H = ("input_cache_creation_1h",)
+_WRITTEN_1H = ("input_cache_creation_1h", "input_ephemeral_1h_input_tokens")
 _REASONING = ("output_reasoning_tokens", "output_reasoning")
 _AUDIO_INPUT, _AUDIO_OUTPUT = ("input_audio", "input_audio_tokens"), ("output_audio", "output_audio_tokens")
 

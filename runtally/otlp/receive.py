@@ -33,7 +33,7 @@ from runtally.otlp.calls import (
     resolve_response_model,
 )
 from runtally.otlp.clients import ClientCounter
-from runtally.otlp.nesting import Lineage, keep_innermost
+from runtally.otlp.nesting import Below, Lineage, brief, joined, keep_innermost
 from runtally.otlp.origins import Origins
 from runtally.otlp.projects import ProjectRule, valid_project
 from runtally.otlp.recent import Recent, SpanPlace
@@ -112,7 +112,7 @@ class _Read(NamedTuple):
     apart: list[Call]
     """Calls of agents that are identified by their content instead of their spans."""
     lineage: Lineage
-    above: list[SpanPlace]
+    above: dict[SpanPlace, Below]
     """Spans that arrived after calls below them had been stored."""
     origins: Origins
 
@@ -158,7 +158,7 @@ class Receiver:
         if not body:
             return outcome
         read = await self._read(body, sender, outcome, is_json=is_json)
-        kept = keep_innermost(read.calls, read.lineage, [key for _, key in read.above])
+        kept = keep_innermost(read.calls, read.lineage, {key: calls for (_, key), calls in read.above.items()})
         read.lineage.fill_people(kept, self._recent.people_of)
         kept = await (asyncio.to_thread(keep_one_of_each, kept) if len(kept) > _MANY_CALLS else _at_once(kept))
         kept = [*(call for call in kept if not self._recent.takes(call)), *read.apart]
@@ -258,14 +258,14 @@ class Receiver:
             before = counted
 
     async def _read(self, body: bytes, sender: Sender, outcome: Outcome, *, is_json: bool) -> _Read:
-        read = _Read([], [], Lineage(), [], Origins(sender.rule))
+        read = _Read([], [], Lineage(), {}, Origins(sender.rule))
         for span in _checked((json if is_json else protobuf).read_spans(body, self._spans)):
             await _take_turns(outcome)
             project_id, of_resource, tally = read.origins.of(span.resource)
             tally.records += 1
             key = read.lineage.add(span, project_id)
-            if key and self._recent.is_above(project_id, key):
-                read.above.append((project_id, key))
+            if key and (below := self._recent.below(project_id, key)):
+                read.above[project_id, key] = below
             agent = find_agent(span.resource.attributes, span.scope)
             if agent is not None and agent.signal is not Signal.TRACES:
                 apart = read_other_span(agent, span, Place(span.resource, project_id, self._keeps_email))
@@ -328,13 +328,19 @@ async def _admitted(found: Sequence[_One], sender: Sender, outcome: Outcome) -> 
     return projects
 
 
-def _still_to_come(stored: Sequence[Call], above: Sequence[SpanPlace], lineage: Lineage) -> Iterator[SpanPlace]:
-    """Yield the spans above stored calls that are not in this request."""
-    below: dict[str, list[bytes]] = {}
-    for project_id, key in [*((call.project_id, call.key) for call in stored), *above]:
-        below.setdefault(project_id, []).append(key)
-    for project_id, keys in below.items():
-        yield from ((project_id, key) for key in lineage.above(keys) if lineage.is_unknown(key))
+def _still_to_come(
+    stored: Sequence[Call], above: Mapping[SpanPlace, Below], lineage: Lineage
+) -> Iterator[tuple[SpanPlace, Below]]:
+    """Yield the spans above stored calls that are not in this request, with those calls."""
+    places: dict[SpanPlace, Below] = {}
+    for (project_id, key), calls in [
+        *(((call.project_id, call.key), (brief(call),)) for call in stored),
+        *above.items(),
+    ]:
+        last = next((above for above in lineage.up(key) if lineage.is_unknown(above)), None)
+        if last is not None:
+            places[project_id, last] = joined(places.get((project_id, last), ()), calls)
+    yield from places.items()
 
 
 async def _take_turns(outcome: Outcome) -> None:
@@ -363,7 +369,7 @@ def call_of(span: Span, key: bytes, project_id: str, of_resource: Facts, more: f
     if str(facts.get("operation", "")).endswith(_STREAM):
         facts.setdefault("streamed", True)
     failed = has_failed(span) or (facts.get("finish_reasons") == ["error"] and facts.keys().isdisjoint(COUNTS))
-    if counts_apart(span, str(facts.get("model", ""))):
+    if counts_apart(span, facts.get("provider", ""), facts.get("model", "")):
         facts["counted_apart"] = True
     if "provider" not in facts and (vendor := vendor_of(span.scope)):
         facts["provider"] = vendor

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 from runtally.models.run import Status
 from runtally.otlp.calls import Call
-from runtally.otlp.nesting import People
+from runtally.otlp.nesting import Below, People, joined
 from runtally.otlp.twins import encloses, may_be_same
 
 SECONDS = 60.0
@@ -23,6 +23,9 @@ _Sender: TypeAlias = tuple[str, bytes]
 _Key: TypeAlias = tuple[str, bytes, bool, str]
 SpanPlace: TypeAlias = tuple[str, bytes]
 """A project and a span. Projects are kept apart: spans of one say nothing about another's."""
+
+
+_NONE: tuple[float, Below] = (0.0, ())
 
 
 class _Stored:
@@ -48,17 +51,18 @@ class Recent:
 
     def __init__(self, seconds: Callable[[], float]) -> None:
         self._seconds = seconds
-        self._above: dict[SpanPlace, float] = {}
-        self._taken: dict[SpanPlace, float] = {}
+        self._above: dict[SpanPlace, tuple[float, Below]] = {}
+        self._taken: dict[SpanPlace, tuple[float, Below]] = {}
         self._people: dict[SpanPlace, tuple[float, People]] = {}
         self._entries: deque[_Entry] = deque()
         self._calls: dict[_Key, dict[str, deque[_Stored]]] = {}
         self._scopes: dict[_Sender, Counter[str]] = {}
         """How many calls of each scope a sender has; most senders have one instrumentation, and no twins."""
 
-    def is_above(self, project_id: str, key: bytes) -> bool:
-        """Return whether a call of the project below this span was stored."""
-        return bool(self._above) and self._above.get((project_id, key), 0.0) > self._seconds()
+    def below(self, project_id: str, key: bytes) -> Below:
+        """Return the stored calls of the project below this span."""
+        until, calls = self._above.get((project_id, key), _NONE)
+        return calls if until > self._seconds() else ()
 
     def people_of(self, project_id: str, key: bytes) -> People | None:
         """Return the session and the user that a span of the project named."""
@@ -77,11 +81,11 @@ class Recent:
             del self._people[next(iter(self._people))]
 
     def takes(self, call: Call) -> bool:
-        """Return whether a stored call has this one, which encloses it, as its twin.
+        """Return whether a stored call has this one, of which one encloses the other, as its twin.
 
         Each stored call takes one twin; a twin that is sent again is taken again.
         """
-        if self._taken and self._taken.get((call.project_id, call.key), 0.0) > self._seconds():
+        if self._taken and self._taken.get((call.project_id, call.key), _NONE)[0] > self._seconds():
             return True
         if self._scopes.get(_sender(call), {}).keys() <= {call.scope}:
             return False
@@ -92,12 +96,12 @@ class Recent:
                     return True
         return False
 
-    def add(self, calls: Sequence[Call], above: Iterable[SpanPlace]) -> None:
+    def add(self, calls: Sequence[Call], above: Iterable[tuple[SpanPlace, Below]]) -> None:
         """Remember committed calls, and the spans above them that have not come yet."""
         now = self._seconds()
         self._expire(now)
-        for place in above:
-            _put(self._above, place, now)
+        for place, below in above:
+            _put(self._above, place, now, joined(self.below(*place), below))
         for call in calls[-MAX_CALLS:]:
             if not 0 < call.start <= call.end:
                 continue
@@ -136,7 +140,7 @@ class Recent:
                 if not scopes:
                     del self._calls[key]
         for kept in (self._above, self._taken):
-            while kept and ((first := next(iter(kept))) and (kept[first] <= now or len(kept) > MAX_CALLS)):
+            while kept and ((first := next(iter(kept))) and (kept[first][0] <= now or len(kept) > MAX_CALLS)):
                 del kept[first]
 
 
@@ -144,16 +148,18 @@ def _take(call: Call, queue: deque[_Stored]) -> bool:
     """Return whether one of these calls, the latest first, takes the call as its twin."""
     for stored in islice(reversed(queue), _NEIGHBOURS):
         is_shorter = stored.end - stored.start <= call.end - call.start
-        if is_shorter and not stored.took and encloses(call, stored) and may_be_same(call, stored):
+        # A record that was stored first, and lacks the counts, is not completed any more.
+        is_enclosed = encloses(call, stored) if is_shorter else stored.tokens[0] is not None and encloses(stored, call)
+        if is_enclosed and not stored.took and may_be_same(call, stored):
             stored.took = True
             return True
     return False
 
 
-def _put(kept: dict[SpanPlace, float], place: SpanPlace, now: float) -> None:
+def _put(kept: dict[SpanPlace, tuple[float, Below]], place: SpanPlace, now: float, below: Below = ()) -> None:
     """Move the place to the end, so that the first to expire stands first."""
     kept.pop(place, None)
-    kept[place] = now + SECONDS
+    kept[place] = now + SECONDS, below
 
 
 def _sender(call: Call) -> _Sender:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 
 from runtally.otlp.values import INVOKE_MODEL, Span
+from runtally.pricing.providers import stored_name
 
 _BESIDE: Mapping[str, str] = {
     # Bedrock's Converse reports an input without cached and written tokens, and these pass it on.
@@ -14,6 +15,8 @@ _BESIDE: Mapping[str, str] = {
 }
 """Scopes whose input leaves out what was read from a cache and written to it, and their last version of which that is known."""
 _BESIDE_WITH_CLAUDE: Mapping[str, str] = {"openinference.instrumentation.agno": "1.0.15"}
+# Gateways count as OpenAI does.
+_OF_CLAUDE = frozenset({"anthropic", "aws", "google"})
 _PROVIDERS: Mapping[str, str] = {"openinference.instrumentation.cohere": "cohere"}
 """Scopes of one vendor that do not name it in every span."""
 _OPENINFERENCE_BEDROCK = "openinference.instrumentation.bedrock"
@@ -28,12 +31,13 @@ _CLASS = re.compile(r"\w+_llm")
 _NUMBER = re.compile(r"\d+")
 
 
-def counts_apart(span: Span, model: str) -> bool:
+def counts_apart(span: Span, provider: str, model: str) -> bool:
     """Return whether the span's input is known to leave out cached and written tokens, which its vendor counts apart."""
     if span.scope == _OPENINFERENCE_BEDROCK:
         # What it reads of Converse is whole; of InvokeModel it passes on what the model's vendor counts.
-        return span.name == INVOKE_MODEL and "nova" in model
-    last = _BESIDE.get(span.scope) or (_BESIDE_WITH_CLAUDE.get(span.scope) if "claude" in model else None)
+        return span.name in INVOKE_MODEL and "nova" in model
+    is_claude = "claude" in model and stored_name(provider) in _OF_CLAUDE
+    last = _BESIDE.get(span.scope) or (_BESIDE_WITH_CLAUDE.get(span.scope) if is_claude else None)
     return last is not None and _numbers(span.scope_version) <= _numbers(last)
 
 

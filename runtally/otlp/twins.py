@@ -41,19 +41,25 @@ class _ScopeCalls:
         self.longest = 0
 
 
-class Outline(Protocol):
-    """The values that two records of one call have in common."""
+class Result(Protocol):
+    """How a call ended, and what it used."""
 
-    scope: str
-    start: int
-    end: int
-    status: Status
+    @property
+    def status(self) -> Status: ...
 
     @property
     def tokens(self) -> tuple[int | None, int | None]: ...
 
 
-def may_be_same(call: Outline, other: Outline) -> bool:
+class Outline(Result, Protocol):
+    """The values that two records of one call have in common."""
+
+    scope: str
+    start: int
+    end: int
+
+
+def may_be_same(call: Result, other: Result) -> bool:
     """Return whether no value of the two records contradicts that they are one call."""
     return (
         (call.status is Status.SUCCESS) is (other.status is Status.SUCCESS)
@@ -65,7 +71,9 @@ def may_be_same(call: Outline, other: Outline) -> bool:
 def encloses(outer: Outline, inner: Outline) -> bool:
     """Return whether the outer call was under way all the time that the inner one was."""
     tolerance = _tolerance(outer.scope, inner.scope)
-    of_end = max(tolerance, _SAME_INPUT_NS) if _have_same_input(outer, inner) else tolerance
+    # Not more than half of a call: the next one with the same input may follow at once.
+    longest = min(_SAME_INPUT_NS, (inner.end - inner.start) // 2)
+    of_end = max(tolerance, longest) if _have_same_input(outer, inner) else tolerance
     return outer.start <= inner.start + tolerance and outer.end >= inner.end - of_end
 
 

@@ -21,9 +21,9 @@ EXCEPTION_TYPE = "exception.type"
 """The name of the only attribute that is read of that event."""
 RAW_REQUEST = "raw_gen_ai_request"
 """The name of the spans in which LiteLLM repeats a call with its content."""
-INVOKE_MODEL = "bedrock.invoke_model"
-"""The name of OpenInference's spans whose counts are those of the model's vendor."""
-NAMES = (RAW_REQUEST, INVOKE_MODEL)
+INVOKE_MODEL = ("bedrock.invoke_model", "bedrock.invoke_model_with_response_stream")
+"""The names of OpenInference's spans whose counts are those of the model's vendor."""
+NAMES = (RAW_REQUEST, *INVOKE_MODEL)
 """The names of spans that are read; all others are not even decoded."""
 MAX_GROUPS = 100_000
 """The most resources and scopes of a request, and records of a scope: many empty ones cost hours for a few bytes."""

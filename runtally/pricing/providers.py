@@ -13,7 +13,7 @@ from typing import NamedTuple
 _ALIASES: dict[str, tuple[str, ...]] = {
     "anthropic": ("anthropic-text", "chatanthropic", "claude"),
     "aws": (
-        "amazon", "amazon-bedrock", "amazon-bedrock-converse", "aws-bedrock", "bedrock", "bedrock-converse",
+        "amazon", "amazon-bedrock", "amazon-bedrock-converse", "aws-bedrock", "awsbedrock", "bedrock", "bedrock-converse",
         "bedrock-runtime", "chatbedrock", "chatbedrockconverse",
     ),
     "azure": (
@@ -61,6 +61,8 @@ _RESELLS = {
 # Vercel's AI SDK adds which of a provider's interfaces was called.
 _INTERFACE = re.compile(r"-(?:chat|completion|embedding|generative-ai|image|messages|responses)$")
 _DOTTED_INTERFACE = re.compile(r"(?<=.)\.(?:chat|completion|embedding|generative-ai|image|messages|responses)$")
+# OpenLLMetry cuts the vendor off the ids of Bedrock: `nova-lite-v1:0`.
+_CUT_OFF = {"aws": ("amazon", "cohere", "deepseek", "meta", "mistral", "openai", "qwen", "writer")}
 _SEPARATORS = re.compile(r"[\s_./]+")
 
 
@@ -111,6 +113,8 @@ def targets_of(provider: str, model: str) -> Iterator[Target]:
         yield from targets_of(vendor, rest)
     if rest and known in _AGGREGATORS:
         yield Target(canonical(vendor), rest, canonical(vendor), borrowed=True)
+    for vendor in _CUT_OFF.get(known, ()):
+        yield Target(known, f"{vendor}.{name}", known)
     for other in _RESELLS.get(known, ()):
         yield Target(other, name, known, borrowed=True)
 

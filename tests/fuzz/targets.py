@@ -80,7 +80,7 @@ def otlp(data: bytes) -> None:
         for span in spans
         if (key := lineage.add(span, "project")) and is_call(span)
     ]
-    inner = keep_innermost(calls, lineage, [])
+    inner = keep_innermost(calls, lineage, {})
     for call in keep_one_of_each(inner):
         run = wire_run(call)
         if isinstance(run, BadRun):

@@ -49,6 +49,25 @@ async def test_a_call_is_a_run_under_every_path_and_in_both_encodings(
     }  # fmt: skip
 
 
+async def test_an_embedding_in_a_tool_of_a_chat_leaves_the_chat_a_run_though_it_comes_first(
+    client: httpx.AsyncClient, database: Database, project_id: str
+) -> None:
+    chat_span = make_span(spanId=f"{1:016x}")
+    embedding = make_span(
+        chat(gen_ai__operation__name="embeddings", gen_ai__request__model="acme-embed", gen_ai__usage__input_tokens=7),
+        spanId=f"{3:016x}",
+        parentSpanId=f"{2:016x}",
+    )
+    tool = make_span({"gen_ai.operation.name": "execute_tool"}, spanId=f"{2:016x}", parentSpanId=f"{1:016x}")
+
+    for sent in (embedding, tool, chat_span):
+        response = await client.post(PATHS[0], content=as_json(request_for(project_id, sent)), headers=JSON)
+        assert response.status_code == 200
+
+    runs = await stored_runs(database, project_id)
+    assert sorted((run["model"], run["input_tokens"]) for run in runs) == [("acme-embed", 7), ("acme-large", 1000)]
+
+
 async def test_a_project_can_be_in_the_path(client: httpx.AsyncClient, database: Database, project_id: str) -> None:
     named = f"{project_id}/of shop"
 

@@ -21,7 +21,12 @@ IN_PARTS: dict[str, dict[str, Any]] = {
     "langfuse.observation.cost_details": {"total": 0.5, "input": 0.4},
     "ai.response.providerMetadata": {
         "anthropic": {
-            "usage": {"input_tokens": 10, "cache_creation_input_tokens": 6, "cache_read_input_tokens": 4},
+            "usage": {
+                "input_tokens": 10,
+                "cache_creation_input_tokens": 6,
+                "cache_read_input_tokens": 4,
+                "cache_creation": {"ephemeral_1h_input_tokens": 5},
+            },
             "reasoningTokens": 2,
             "cacheReadInputTokens": 4,
         },

@@ -85,7 +85,7 @@ def _runs(spans: Iterator[Span], recent: Recent | None) -> Iterator[WireRun]:
         key = lineage.add(each, "p")
         if is_call(each):
             calls.append(call_of(each, key, "p", {}, frozenset()))
-    kept = keep_innermost(calls, lineage, [])
+    kept = keep_innermost(calls, lineage, {})
     lineage.fill_people(kept, recent.people_of if recent else lambda *_: None)
     if recent:
         recent.add_people(lineage.people)
@@ -124,7 +124,17 @@ def test_scopes_that_pass_on_an_input_without_cached_tokens_are_known(scope: str
     assert the_run(scoped("another", sent)).input_tokens == 2011
 
 
-@pytest.mark.parametrize(("name", "given"), [("bedrock.invoke_model", 2610), ("bedrock.converse", 2011)])
+@pytest.mark.parametrize(("provider", "given"), [("Anthropic", 2610), ("AwsBedrock", 2610), ("OpenRouter", 2011)])
+def test_of_claude_in_agno_only_a_gateway_counts_cached_tokens_in_the_input(provider: str, given: int) -> None:
+    sent = span({**CHAT, **BESIDE, "gen_ai.provider.name": provider, "gen_ai.request.model": "claude-sonnet-4-5"})
+
+    assert the_run(scoped("openinference.instrumentation.agno", sent, version="1.0.15")).input_tokens == given
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [("bedrock.invoke_model", 2610), ("bedrock.invoke_model_with_response_stream", 2610), ("bedrock.converse", 2011)],
+)
 def test_of_bedrock_in_openinference_the_spans_name_tells_what_its_input_holds(name: str, given: int) -> None:
     sent: dict[str, Value] = {
         "openinference.span.kind": "LLM",
@@ -189,6 +199,24 @@ def test_a_call_in_a_tool_of_another_call_is_a_run_of_its_own_and_no_count_moves
         (
             '{"input":2011,"input_cached_tokens":401,"input_cache_creation_5m":127,"input_cache_creation_1h":71,"output":97}',
             {**WHOLE, "units": {"cacheWrite1h": 71}},
+        ),
+        (
+            (
+                '{"input_tokens":2011,"cache_read_input_tokens":401,"cache_creation_input_tokens":198,"output_tokens":97,'
+                '"cache_creation":{"ephemeral_5m_input_tokens":127,"ephemeral_1h_input_tokens":71},"service_tier":"standard"}'
+            ),
+            {**WHOLE, "units": {"cacheWrite1h": 71}},
+        ),
+        (
+            (
+                '{"input":2011,"input_cache_read":401,"input_ephemeral_5m_input_tokens":127,"input_ephemeral_1h_input_tokens":71,'
+                '"input_cache_creation":0,"output":97,"total":2707}'
+            ),
+            {**WHOLE, "units": {"cacheWrite1h": 71}},
+        ),
+        (
+            '{"input_tokens":2610,"cache_read_input_tokens":401,"cache_creation_input_tokens":198,"output_tokens":97,"total_tokens":2707}',
+            WHOLE,
         ),
         (
             '{"input":11,"input_audio_tokens":5,"output":7,"output_audio_tokens":3}',

@@ -88,6 +88,10 @@ def test_a_record_of_another_call_than_langfuses_stays() -> None:
     assert len(keep_one_of_each([first, make_call(2, start_ms=1, ms=34.5, scope="b")])) == 2
 
 
+def test_short_calls_one_after_the_other_with_the_same_input_are_two() -> None:
+    assert kept(make_call(1, scope="a", start_ms=0, ms=3), make_call(2, scope="b", start_ms=3.2, ms=3)) == [1, 2]
+
+
 def test_three_records_of_one_call_are_one() -> None:
     calls = [*seen_twice(1), make_call(3, scope="outermost", start_ms=-1, ms=1002, session="s")]
 

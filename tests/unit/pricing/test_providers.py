@@ -79,6 +79,11 @@ def test_a_price_of_another_provider_is_borrowed(provider: str, model: str, expe
     assert [(asked, name) for asked, name, _, borrowed in targets_of(provider, model) if borrowed] == expected
 
 
+@pytest.mark.parametrize(("model", "vendor"), [("nova-lite-v1:0", "amazon"), ("llama3-8b-instruct-v1:0", "meta")])
+def test_a_name_of_bedrock_is_looked_up_with_the_vendor_that_was_cut_off(model: str, vendor: str) -> None:
+    assert Target("aws", f"{vendor}.{model}", "aws") in list(targets_of("aws.bedrock", model))
+
+
 @pytest.mark.parametrize(
     "gateway",
     [
