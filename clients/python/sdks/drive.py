@@ -116,6 +116,8 @@ def drive_openai():
         drive_openai_usage(client, create)
     if hasattr(openai.OpenAI, "responses"):
         drive_responses(client)
+    if hasattr(openai.OpenAI, "realtime"):
+        drive_turns(drive_realtime, openai)
     asyncio.run(adrive_openai(openai))
 
 
@@ -246,6 +248,7 @@ def drive_gemini():
             plain.interactions.create(**asked)
         with case("gemini interaction stream"):
             drain(plain.interactions.create(**asked, stream=True))
+        drive_turns(drive_live, genai)
 
     async def adrive():
         if hasattr(genai.Client, "interactions"):
@@ -356,6 +359,77 @@ def drive_agents():
                 client = openai.AsyncOpenAI(base_url=url(*trait), api_key="x", max_retries=0)
                 agents.set_default_openai_client(client)
                 asyncio.run(agents.Runner.run(agents.Agent(name="agent", model=CHAT), MESSAGES[0]["content"]))
+
+
+async def answer_in_turns(socket):
+    """Be the server of a connection: OpenAI's Realtime or Gemini's Live."""
+    is_openai = "/realtime" in socket.request.path
+
+    async def send(*messages):
+        for message in messages:
+            await socket.send(json.dumps(message))
+
+    if is_openai:
+        await send(
+            {"type": "session.created", "event_id": "1", "session": {"type": "realtime", "model": "gpt-realtime"}}
+        )
+    async for text in socket:
+        asked = json.loads(text)
+        if "setup" in asked:
+            await send({"setupComplete": {}})
+        elif is_openai:
+            about = {"id": "r-1", "object": "realtime.response"}
+            details = {"cached_tokens": 1000, "audio_tokens": 390, "cached_tokens_details": {"audio_tokens": 90}}
+            usage = {"input_tokens": 1200, "output_tokens": 350, "total_tokens": 1550, "input_token_details": details}
+            await send(
+                {"type": "response.created", "event_id": "2", "response": {**about, "status": "in_progress"}},
+                {"type": "response.output_text.delta", "event_id": "3", "response_id": "r-1", "delta": "a"},
+                {
+                    "type": "response.done",
+                    "event_id": "4",
+                    "response": {**about, "status": "completed", "usage": usage},
+                },
+            )
+        else:
+            counts = {"promptTokenCount": 1200, "cachedContentTokenCount": 1000, "responseTokenCount": 350}
+            await send(
+                {"serverContent": {"modelTurn": {"parts": [{"text": "a"}]}}},
+                {"serverContent": {"turnComplete": True}, "usageMetadata": counts},
+            )
+
+
+async def drive_realtime(openai, port):
+    client = openai.AsyncOpenAI(api_key="x", base_url=f"http://127.0.0.1:{port}/v1")
+    with case("openai realtime"):
+        async with client.realtime.connect(model="gpt-realtime") as connection:
+            await connection.response.create()
+            async for event in connection:
+                if event.type == "response.done":
+                    break
+
+
+async def drive_live(genai, port):
+    options = genai.types.HttpOptions(base_url=f"http://127.0.0.1:{port}")
+    client, connect = genai.Client(api_key="x", http_options=options), genai.live.ws_connect
+    # The SDK insists on TLS.
+    genai.live.ws_connect = lambda uri, **given: connect(
+        uri.replace("wss:", "ws:"), additional_headers=given["additional_headers"]
+    )
+    with case("gemini live"):
+        async with client.aio.live.connect(model=GEMINI) as session:
+            for _ in range(2):
+                await session.send_client_content(turns={"role": "user", "parts": [{"text": "a"}]}, turn_complete=True)
+                await adrain(session.receive())
+
+
+def drive_turns(drive, sdk):
+    from websockets.asyncio.server import serve
+
+    async def serving():
+        async with serve(answer_in_turns, "127.0.0.1", 0) as server:
+            await drive(sdk, next(iter(server.sockets)).getsockname()[1])
+
+    asyncio.run(serving())
 
 
 DRIVES = {

@@ -94,6 +94,10 @@ EXPECTED: dict[str, dict[str, Any]] = {
     "gemini stream": GEMINI,
     "gemini chat": GEMINI,
     "gemini 500": GEMINI | UNKNOWN | {"status": "error", "error_code": "ServerError", "cached_input_tokens": None},
+    "openai realtime": OPENAI
+    | CACHED
+    | {"model": "gpt-realtime", "audio_input_tokens": 300, "finish_reason": "completed"},
+    "gemini live": GEMINI | {"runs": 2},
     "gemini interaction": GEMINI | {"reasoning_tokens": 200},
     "gemini interaction stream": GEMINI | {"reasoning_tokens": 200},
     "gemini async interaction": GEMINI | {"reasoning_tokens": 200},

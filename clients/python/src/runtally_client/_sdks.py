@@ -16,6 +16,7 @@ from typing import Any, Callable
 
 from runtally_client._answers import observed
 from runtally_client._call import Begin, Call, inside, outer_call, provider_name, watched
+from runtally_client._turns import patch_live, patch_realtime
 from runtally_client._usage import first
 
 log = logging.getLogger("runtally")
@@ -201,8 +202,15 @@ def _add_callback(begin: Begin, _stream_usage: bool, litellm: Any) -> Iterator[U
 
 
 SDKS: dict[str, dict[str, Callable[..., Iterator[Undo]]]] = {
-    "openai": {"openai": partial(_patch_clients, "openai", ("OpenAI", "AsyncOpenAI"))},
+    "openai": {
+        "openai": partial(_patch_clients, "openai", ("OpenAI", "AsyncOpenAI")),
+        "openai.resources.realtime.realtime": patch_realtime,
+    },
     "anthropic": {"anthropic": partial(_patch_clients, "anthropic", ("Anthropic", "AsyncAnthropic"))},
-    "google-genai": {"google.genai": _patch_gemini, "google.genai._gaos.interactions": _patch_interactions},
+    "google-genai": {
+        "google.genai": _patch_gemini,
+        "google.genai._gaos.interactions": _patch_interactions,
+        "google.genai.live": patch_live,
+    },
     "litellm": {"litellm": _add_callback},
 }
