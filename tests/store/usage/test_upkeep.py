@@ -84,7 +84,7 @@ DAMAGES = {
     "a sum over all that is off": "UPDATE rollups SET runs = runs - 1 WHERE project_id = ''",
     "a lost total": "DELETE FROM rollup_totals WHERE project_id = 'one' AND grain = 1440",
     "a total over all that is off": "UPDATE rollup_totals SET input_tokens = input_tokens + 1 WHERE project_id = ''",
-    "a sum over all that waits twice": "INSERT INTO rollup_deltas"
+    "a sum over all that waits twice": f"INSERT INTO rollup_deltas (bucket, id, {', '.join((*SLICES.names, *SLICES.sums))})"
     f" SELECT bucket, nextval('rollup_deltas_id_seq'), {', '.join((*SLICES.names, *SLICES.sums))} FROM rollups"
     " WHERE project_id = '' AND grain = 15",
     "no totals at all": "TRUNCATE rollup_totals",
