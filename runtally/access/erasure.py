@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import structlog
 
 from runtally.access import projects
-from runtally.access.erasure_queries import erase_dropped, erase_reported
+from runtally.access.erasure_queries import erase_dropped, erase_in_repricings, erase_reported
 from runtally.archive.archive import Archive
 from runtally.archive.queries import select_files
 from runtally.audit import Actor
@@ -37,6 +37,8 @@ async def erase_project(places: Places, by: Actor, project_id: str) -> int:
     await _reach_archive(cell, archive, project_id)
     async with pair.patient(places.control, cell) as (control, patient):
         async with pair.sessions(control, patient) as (here, session):
+            # Before the runs, in the order of who reprices them.
+            await erase_in_repricings(here, project_id)
             project = await projects.find_by_id(session, project_id)
             dropped_before = project.dropped_before if project else None
             runs = await projects.erase(session, by, project_id) if project else 0

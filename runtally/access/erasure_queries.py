@@ -112,6 +112,19 @@ DELETE FROM outbox_arrivals
       WHERE project_id = $1
 """
 
+# Repricings name the models of the projects that they look at.
+DELETE_REPRICINGS = """
+DELETE FROM repricings
+      WHERE project_id = $1
+"""
+FORGET_IN_REPRICINGS = """
+UPDATE repricings
+   SET found = (SELECT coalesce(jsonb_agg(one ORDER BY place), '[]')
+                  FROM jsonb_array_elements(found) WITH ORDINALITY AS each (one, place)
+                 WHERE one ->> 'project_id' <> $1)
+ WHERE found @> jsonb_build_array(jsonb_build_object('project_id', $1::text))
+"""
+
 DELETE_REPORTED = """
 DELETE FROM reporting_runs
       WHERE project_id = $1
@@ -151,6 +164,13 @@ async def erase_dropped(session: AsyncSession, project_id: str, before: datetime
     connection = await session.connection()
     for statement in (ERASE_DROPPED_TOTALS, ERASE_DROPPED_SLICES, ERASE_DROPPED_SKETCHES):
         await connection.exec_driver_sql(statement, (project_id, before))
+
+
+async def erase_in_repricings(session: AsyncSession, project_id: str) -> None:
+    """Delete the repricings of a project, and what those of all projects found in it; in control."""
+    connection = await session.connection()
+    for statement in (DELETE_REPRICINGS, FORGET_IN_REPRICINGS):
+        await connection.exec_driver_sql(statement, (project_id,))
 
 
 async def erase_reported(session: AsyncSession, project_id: str) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from runtally.db.database import Connection
+from runtally.models.rollup import ALL_PROJECTS_KEY
 from runtally.usage.sketch import ON_REBUILT_SKETCH, PERCENTILES
 from runtally.usage.sums.tables import BUCKET, SLICES, TOTALS, SumTable
 from runtally.usage.upkeep import differences
@@ -103,6 +104,12 @@ ADD_SKETCHES = _add_sketches(differences.SKETCHES_DIFFER)
 ADD_SKETCHES_OF_ALL = _add_sketches(differences.SKETCHES_OF_ALL_DIFFER)
 CORRECT_PERCENTILES = _correct_percentiles()
 DELETE_EMPTY_SLICES = _delete_empty(SLICES.name, SLICES.key, "runs = 0")
+# What is left of an erased project in the sums of all projects: the names of its providers and models.
+DELETE_EMPTY_SLICES_OF_ALL = _delete_empty(
+    SLICES.name,
+    SLICES.key,
+    " AND ".join((f"project_id = '{ALL_PROJECTS_KEY}'", *(f"{measure} = 0" for measure in SLICES.sums))),
+)
 DELETE_EMPTY_TOTALS = _delete_empty(TOTALS.name, TOTALS.key, "runs = 0")
 DELETE_EMPTY_SKETCHES = _delete_empty("latency_sketches", BUCKET, "latencies = '{}'")
 
@@ -139,3 +146,8 @@ async def repair(connection: Connection, what: Repair, chunk: ScanChunk, now: da
 async def delete_empty(connection: Connection) -> None:
     for statement in (DELETE_EMPTY_SKETCHES, DELETE_EMPTY_TOTALS, DELETE_EMPTY_SLICES):
         await connection.execute(statement)
+
+
+async def delete_empty_of_all(connection: Connection) -> None:
+    """Delete the slices of all projects together that have nothing but zeros."""
+    await connection.execute(DELETE_EMPTY_SLICES_OF_ALL)

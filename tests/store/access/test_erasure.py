@@ -17,8 +17,10 @@ from runtally.errors import NotFound, StoreUnavailable
 from runtally.ingest.queries import insert_runs
 from runtally.models.project import ApiKey
 from runtally.reporting.queries import upsert_reported
+from runtally.usage.upkeep.expiry import expire_buckets
 from tests.documents import NOW, make_stored_run
 from tests.serving import free_port
+from tests.stored import until_merged
 
 OWN = ("budgets", "alerts", "alert_targets", "alert_deliveries")
 # So that no process of another test sends it.
@@ -65,6 +67,36 @@ async def test_nothing_is_left_of_a_project_and_everything_of_the_others(databas
         for table in TABLES:
             assert await count(connection, table, project_id) == 0
             assert await count(connection, table, other) > 0
+
+
+async def test_no_name_of_its_models_is_left_in_sums_of_all_projects_and_in_repricings(
+    database: Database, project_id: str
+) -> None:
+    model = f"secret-{project_id}"
+    other = f"{project_id}-other"
+    found = [{"project_id": one, "model": model if one == project_id else "shared"} for one in (project_id, other)]
+    async with database.connection() as connection:
+        await insert_runs(connection, [make_stored_run(project_id, "a", model=model)])
+        ids = [
+            await connection.fetchval(
+                """INSERT INTO repricings (state, project_id, runs, seen, changed, found, author, created_at, updated_at)
+                   VALUES ('compared', $1, 0, 0, 0, $2, 'somebody', $3, $3) RETURNING id""",
+                of,
+                found,
+                NOW,
+            )
+            for of in (project_id, None)
+        ]
+    await until_merged(database)
+
+    await erase_project(Places(database, database, database, None), OPERATOR, project_id)
+    await until_merged(database)
+    await expire_buckets(database, NOW)
+
+    async with database.connection() as connection:
+        assert await connection.fetchval("SELECT count(*) FROM rollups WHERE model = $1", model) == 0
+        left = await connection.fetch("SELECT id, found FROM repricings WHERE id = ANY ($1)", ids)
+    assert [tuple(row) for row in left] == [(ids[1], [found[1]])]
 
 
 async def test_a_key_that_is_there_before_its_project_stays(database: Database, project_id: str) -> None:
