@@ -102,6 +102,15 @@ async def select_uses(
     return tuple(sum(more, use) if use.project_id == ALL_PROJECTS_KEY else use for use in uses)
 
 
+async def select_spending(
+    connection: Connection, project_id: str, now: datetime, others: Sequence[Connection] = ()
+) -> Use:
+    """Read what a project, or with a blank id all, has spent in the month of `now`, as a budget of nothing."""
+    found = await gathered(_select(one, SELECT_SPENDING, now, [project_id]) for one in (connection, *others))
+    first, *more = [use for of_one in found for use in of_one]
+    return sum(more, first)
+
+
 async def _select(
     connection: Connection, sql: str, now: datetime, project_ids: Sequence[str] | None
 ) -> tuple[Use, ...]:

@@ -1,7 +1,10 @@
 """A project's budget: set on the tab Budgets, seen on its page, on its costs and in the overview."""
 
+from datetime import timedelta
+
 from quart.typing import TestClientProtocol as Browser
 
+from runtally.clock import system_clock
 from runtally.models.user import Role
 from tests.factories import make_run
 from tests.pages.conftest import Invite, Post, ago
@@ -147,6 +150,20 @@ async def test_a_budget_is_edited_in_the_form_with_its_values(invite: Invite, po
     page = text_of(await html_of(member, f"{url}/budgets"))
     assert "$8 a month" in page
     assert "$7 a month" not in page
+
+
+async def test_the_form_of_a_budget_says_what_was_spent_and_names_an_amount(
+    invite: Invite, post: Post, project_id: str
+) -> None:
+    # A run costs $0.0105.
+    last_month = (system_clock().replace(day=1) - timedelta(days=1)).isoformat()
+    await post(make_run(), make_run(timestamp=last_month), make_run(timestamp=last_month))
+    member, _ = await invite(Role.MEMBER, project_id)
+
+    html = text_of(await html_of(member, f"/projects/{project_id}/budgets"))
+
+    assert "Spent this month so far: $0.0105; last month: $0.0210." in html
+    assert "would be a fifth or more above the highest of these." in html
 
 
 async def test_a_budget_without_a_destination_says_that_nobody_is_told_and_has_the_field(

@@ -13,14 +13,14 @@ from runtally.alerts import targets
 from runtally.alerts.evaluator import ALL_NAME, project_link
 from runtally.alerts.targets import NewTarget, UnreachableTargetError
 from runtally.budgets import edit
-from runtally.budgets.read import get_use
+from runtally.budgets.read import get_use, read_basis
 from runtally.budgets.spending import read_states
 from runtally.errors import InvalidBudget, RuntallyError
 from runtally.models.rollup import ALL_PROJECTS_KEY
 from webapp.form import Form, sent_form
 from webapp.pages.admin.frame import Frame, frame
 from webapp.pages.project.alerts_part import CHANNEL_FORM, AddedChannel, AlertsPart, alerts_part
-from webapp.pages.project.budget_line import BudgetLine, budget_line
+from webapp.pages.project.budget_line import BudgetLine, basis_of, budget_line
 from webapp.pages.project.budgets_part import (
     FORM,
     NOTHING_ASKED,
@@ -47,6 +47,7 @@ class OrganisationBudgetsPage(Page, frozen=True):
     frame: Frame
     month: BudgetLine | None
     month_form: Form
+    basis: str
     budgets: BudgetsPart
     states: tuple[StateRow, ...]
     alerts: AlertsPart
@@ -158,11 +159,13 @@ async def _page(asked: Mapping[str, str] = NOTHING_ASKED) -> OrganisationBudgets
         # Those of main, which is the first, over the projects of all.
         main, *others = [one.reads.connection for one in snapshots.every]
         use = await get_use(main, ALL_PROJECTS_KEY, now, others)
+        basis = basis_of(*await read_basis(main, ALL_PROJECTS_KEY, now, others))
         states = await read_states(main, ALL_PROJECTS_KEY, now, services().cells.main.names, others)
     return OrganisationBudgetsPage(
         frame("admin_budgets.budgets"),
         budget_line(use) if use else None,
         form,
+        basis,
         part,
         state_rows(states),
         alerts,

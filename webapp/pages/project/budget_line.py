@@ -1,6 +1,6 @@
 """A project's budget in one line: the used share, the forecast, and a bar of both."""
 
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal
 from enum import StrEnum
 
 from msgspec import Struct
@@ -21,6 +21,7 @@ class Level(StrEnum):
     OVER = "over"
 
 
+_TO_SPARE = Decimal("1.2")
 SHORT = {Level.FINE: "", Level.AHEAD: "will be over", Level.OVER: "over"}
 
 
@@ -69,6 +70,27 @@ def budget_line(use: Use) -> BudgetLine:
         warning=_warning(use),
         is_minimum=use.unpriced > 0,
     )
+
+
+def basis_of(this_month: Use, last_month: Use) -> str:
+    """Return in a sentence what was spent, and an amount that leaves something to spare."""
+    spent = f"Spent this month so far: {formats.money(this_month.spent_usd)}; last month: {formats.money(last_month.spent_usd)}."
+    forecast = this_month.forecast_usd
+    pace = (
+        ""
+        if forecast is None
+        else f" At the pace of the last 7 days this month ends at {formats.rough_money(forecast)}."
+    )
+    most = max(forecast or Decimal(0), this_month.spent_usd, last_month.spent_usd)
+    if not most:
+        return spent + pace
+    return f"{spent}{pace} {formats.set_money(_round_up(most * _TO_SPARE))} would be a fifth or more above the highest of these."
+
+
+def _round_up(usd: Decimal) -> Decimal:
+    """Round up to two digits, and to a cent at least."""
+    step = max(Decimal(1).scaleb(usd.adjusted() - 1), Decimal("0.01"))
+    return (usd / step).to_integral_value(ROUND_CEILING) * step
 
 
 def budget_part(budget: BurnDown) -> BudgetPart:

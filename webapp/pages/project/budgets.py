@@ -9,12 +9,12 @@ from quart.typing import ResponseReturnValue
 from api.current import actor, services
 from runtally.access import projects
 from runtally.access.scopes import Permission, Scope, demand, may
-from runtally.budgets.read import get_use
+from runtally.budgets.read import get_use, read_basis
 from runtally.budgets.spending import read_states
 from runtally.models.project import Project
 from webapp.form import Form
 from webapp.pages.project.alerts_part import AlertsPart, alerts_part
-from webapp.pages.project.budget_line import BudgetLine, budget_line
+from webapp.pages.project.budget_line import BudgetLine, basis_of, budget_line
 from webapp.pages.project.budgets_part import (
     NOTHING_ASKED,
     BudgetsPart,
@@ -41,6 +41,8 @@ class BudgetsPage(Page, frozen=True):
     """The budget of the month; None where there is none."""
     states: tuple[StateRow, ...]
     month_form: Form
+    basis: str
+    """What was spent this month and last, for who chooses the amount."""
     budgets: BudgetsPart | None
     """The daily and per-value budgets with their form; None for readers who may not change them."""
     alerts: AlertsPart | None
@@ -75,9 +77,10 @@ async def budgets_page(project_id: str, asked: Mapping[str, str] = NOTHING_ASKED
         alerts = await alerts_part(session, project_id, services().channels, now) if may_edit else None
     async with services().cells.of(project_id).reading.snapshot() as connection:
         use = await get_use(connection, project_id, now)
+        basis = basis_of(*await read_basis(connection, project_id, now)) if may_edit else ""
         states = await read_states(connection, project_id, now, services().cells.of(project_id).names)
     shown = [one for one in states if one.terms.of_all_runs or is_open(one.terms.key)]
     is_untold = alerts is not None and not alerts.targets and (use is not None or bool(states))
     return BudgetsPage(
-        project, budget_line(use) if use else None, state_rows(shown), form, part, alerts if is_untold else None
+        project, budget_line(use) if use else None, state_rows(shown), form, basis, part, alerts if is_untold else None
     )
