@@ -7,6 +7,7 @@ from runtally.limits.rate import Grant, Rate
 
 # Use the database's clock, so that servers need not agree on the time. It is read once, after the row was locked, so
 # that the later of two workers sees what the earlier one wrote. Keys are sorted, so that two batches cannot deadlock.
+# Nothing is taken further ahead than the limit allows, except by a clock that was ahead and has been put back.
 TAKE = """
 INSERT INTO rate_limits AS held (key, tat_ns, granted)
      SELECT sent.key, (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint + first.granted * $4, first.granted
@@ -17,7 +18,7 @@ ON CONFLICT (key) DO UPDATE
         SET (tat_ns, granted) = (
             SELECT fits.starts_ns + fits.granted * $4, fits.granted
               FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint AS now_ns) AS clock,
-           LATERAL (SELECT greatest(held.tat_ns, clock.now_ns) AS starts_ns) AS tat,
+           LATERAL (SELECT greatest(least(held.tat_ns, clock.now_ns + $3 * $4::bigint), clock.now_ns) AS starts_ns) AS tat,
            LATERAL (SELECT tat.starts_ns,
                            least(excluded.granted,
                                  greatest((clock.now_ns + $3 * $4::bigint - tat.starts_ns) / $4, 0)) AS granted) AS fits

@@ -19,7 +19,7 @@ KEY_START = "runtally:limit:"
 # Shorter than a client waits: a stuck Redis must not hold requests.
 TIMEOUT_SECONDS = 5.0
 # Redis's numbers are doubles, which cannot hold nanoseconds since 1970. Seconds and nanoseconds are kept apart, and
-# only differences, which fit, are computed.
+# only differences, which fit, are computed. As in Postgres, a clock that is put back refuses nobody for the whole step.
 TAKE = """
 local time = redis.call('TIME')
 local now_s, now_ns = tonumber(time[1]), tonumber(time[2]) * 1000
@@ -27,13 +27,15 @@ local count, interval = tonumber(ARGV[1]), tonumber(ARGV[2])
 local answer = {}
 for i, key in ipairs(KEYS) do
   local tat = redis.call('HMGET', key, 's', 'ns')
-  local busy = 0
+  local busy, is_put_back = 0, false
   if tat[1] then
     busy = math.max((tonumber(tat[1]) - now_s) * 1000000000 + tonumber(tat[2]) - now_ns, 0)
+    is_put_back = busy > count * interval
+    busy = math.min(busy, count * interval)
   end
   local granted = math.max(math.min(tonumber(ARGV[i + 2]), math.floor((count * interval - busy) / interval)), 0)
   busy = busy + granted * interval
-  if granted > 0 then
+  if granted > 0 or is_put_back then
     local ns = now_ns + busy
     redis.call('HSET', key, 's', string.format('%.0f', now_s + math.floor(ns / 1000000000)),
                'ns', string.format('%.0f', ns % 1000000000))

@@ -75,6 +75,19 @@ async def test_as_many_as_the_limit_are_granted_and_not_one_more(shared: Shared,
     assert granted == [1] * 10 + [0, 0]
 
 
+async def test_a_clock_that_is_put_back_refuses_a_key_no_longer_than_its_limit_takes(shared: Shared, key: str) -> None:
+    await shared.take(key, 5)
+    # All of it is then an hour ahead.
+    await shared.pass_time(key, -3600)
+
+    refused = await shared.take(key)
+    await shared.pass_time(key, 6)
+
+    assert refused.granted == 0
+    assert refused.busy_ns <= 60 * SECOND
+    assert (await shared.take(key, 10)).granted == 1
+
+
 @pytest.mark.parametrize("count", [1, 2, 7, 60, 1000, 9_999, 100_001, 1_000_000])
 async def test_a_batch_gets_what_the_limit_allows_whatever_the_limit(shared: Shared, key: str, count: int) -> None:
     assert (await shared.take(key, count + 5, Rate(count))).granted == count
