@@ -138,8 +138,8 @@ async def read_sorted(  # noqa: PLR0913  # Which runs, and in which order.
 ) -> tuple[StoredRun, ...]:
     """Read the runs with the highest values of a column, or the lowest. Raises `ArchiveError` and `MissingExtra`."""
     since = since or run_filter.starts_at(now)
-    files = await archive.files_in(connection, run_filter.project_id, since, run_filter.until)
-    conditions = ArchiveConditions.of(run_filter).during(since, run_filter.until)
+    files = await archive.files_in(connection, run_filter.project_id, since, run_filter.ends_at(now))
+    conditions = ArchiveConditions.of(run_filter).during(since, run_filter.ends_at(now))
     way = "ASC" if is_ascending else "DESC"
     sql = f"""SELECT {_COLUMNS} FROM runs WHERE {conditions.sql}
  ORDER BY {column} {way} NULLS LAST, occurred_at DESC, id DESC, project_id LIMIT {limit}"""
@@ -149,8 +149,8 @@ async def read_sorted(  # noqa: PLR0913  # Which runs, and in which order.
 async def read_totals(archive: ArchivedRuns, connection: Connection, run_filter: RunFilter, now: datetime) -> Totals:
     """Add up all matching runs of the archive. Raises `ArchiveError` and `MissingExtra`."""
     since = run_filter.starts_at(now)
-    files = await archive.files_in(connection, run_filter.project_id, since, run_filter.until)
-    conditions = ArchiveConditions.of(run_filter).during(since, run_filter.until)
+    files = await archive.files_in(connection, run_filter.project_id, since, run_filter.ends_at(now))
+    conditions = ArchiveConditions.of(run_filter).during(since, run_filter.ends_at(now))
     sql = f"""SELECT count(*), coalesce(sum(cost_usd), 0), count(*) FILTER (WHERE cost_usd IS NULL)
   FROM runs WHERE {conditions.sql}"""
     rows = await archive.ask(files, sql, conditions.values)
@@ -182,7 +182,7 @@ def _times(
     run_filter: RunFilter, now: datetime, position: Position, end: datetime | None
 ) -> tuple[datetime | None, datetime | None]:
     """Return the time of which files are needed: from the position, to the filter's bounds or the end if that is nearer."""
-    since, until = run_filter.starts_at(now), run_filter.until
+    since, until = run_filter.starts_at(now), run_filter.ends_at(now)
     at = None if position.place is None else position.place.occurred_at
     if position.direction is Direction.OLDER:
         starts = [one for one in (since, end) if one is not None]

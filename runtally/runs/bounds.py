@@ -27,7 +27,7 @@ async def find_bound(connection: Connection, run_filter: RunFilter, now: datetim
     if run_filter.trace_id is not None or run_filter.search is not None:
         return None
     since = run_filter.starts_at(now)
-    at = run_filter.until or now + MARGIN
+    at = run_filter.ends_at(now) or now + MARGIN
     days = await rollup_queries.select_buckets(
         connection,
         _DAY // timedelta(minutes=1),

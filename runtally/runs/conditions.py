@@ -16,7 +16,7 @@ def conditions_of(
     kind: type[Conditions] = Conditions,
 ) -> Conditions:
     """Return the conditions of a scan from a position on, within bounds; without these, over the filter's whole time."""
-    found = kind.of(run_filter).during(run_filter.starts_at(now), run_filter.until)
+    found = kind.of(run_filter).during(run_filter.starts_at(now), run_filter.ends_at(now))
     position = position or Position()
     found.walked += _beyond(found, position)
     if bounds is not None:

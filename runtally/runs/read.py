@@ -275,8 +275,8 @@ async def read_trace(
 
 def _lies_within(run_filter: RunFilter, now: datetime, at: datetime) -> bool:
     """Return whether the filter reaches beyond this time."""
-    since = run_filter.starts_at(now)
-    return (since is None or at > since) and (run_filter.until is None or at < run_filter.until)
+    since, until = run_filter.starts_at(now), run_filter.ends_at(now)
+    return (since is None or at > since) and (until is None or at < until)
 
 
 def _towards_older(walk: Scan, place: Place | None) -> RunPage:

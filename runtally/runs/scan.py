@@ -28,7 +28,7 @@ async def find_scan_bounds(
     connection: Connection, run_filter: RunFilter, now: datetime, position: Position, *, steps: int
 ) -> ScanBounds:
     """Find bounds from this position on within which about `steps` runs lie."""
-    at = position.place.occurred_at if position.place else run_filter.until or now + MARGIN
+    at = position.place.occurred_at if position.place else run_filter.ends_at(now) or now + MARGIN
     begin = None
     if run_filter.provider is not None or run_filter.model is not None:
         presence = await rollup_queries.select_presence(connection, run_filter, at)

@@ -40,6 +40,7 @@ async def _totals(
     connection: Connection, run_filter: RunFilter, now: datetime, archive: ArchivedRuns | None
 ) -> Totals | None:
     since, dropped_before = run_filter.starts_at(now), None
+    run_filter = run_filter.replace(until=run_filter.ends_at(now))
     if run_filter.project_id is not None:
         # Sums have runs that the list cannot show.
         dropped_before = await read_dropped_before(connection, run_filter, now)
@@ -78,7 +79,7 @@ async def _missing_before(
     if dropped_before is None or archive is None:
         return dropped_before
     since = floor(run_filter.starts_at(now) or EPOCH, DAY)
-    until = min(ceil(run_filter.until or LAST, DAY), dropped_before)
+    until = min(ceil(run_filter.ends_at(now) or LAST, DAY), dropped_before)
     return dropped_before if await archive.missing(connection, run_filter.project_id, since, until) else None
 
 

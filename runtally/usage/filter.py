@@ -81,6 +81,13 @@ class Period(StrEnum):
         range_ = Range(self.value)
         return Window.of(range_, now, range_.chart_interval).start
 
+    def end(self, now: datetime) -> datetime | None:
+        """Return the end of the report's last bar: runs of clocks that are ahead of it are in neither."""
+        if self is Period.ALL:
+            return None
+        range_ = Range(self.value)
+        return Window.of(range_, now, range_.chart_interval).end
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFilter:
@@ -265,6 +272,10 @@ class RunFilter:
 
     def starts_at(self, now: datetime) -> datetime | None:
         return self.since or self.range.start(now)
+
+    def ends_at(self, now: datetime) -> datetime | None:
+        """Return the end, exclusive; None for a filter that begins at a time of its own and has no end."""
+        return self.until or (None if self.since else self.range.end(now))
 
     def _is_set(self, name: str) -> bool:
         value = getattr(self, name)

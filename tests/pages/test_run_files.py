@@ -6,6 +6,7 @@ import json
 import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 from io import BytesIO
 from typing import Any
 
@@ -16,6 +17,7 @@ from quart.typing import TestClientProtocol as Browser
 
 from api.current import EXTENSION
 from runtally.access.keys import SHARED_KEY_ID
+from runtally.clock import system_clock
 from runtally.db.database import Connection
 from runtally.db.replica import Reader
 from runtally.errors import StoreBusy
@@ -52,6 +54,28 @@ async def test_files_have_the_runs_of_the_filter(reader: Browser, post: Post, pr
     assert set(packed["id"].to_pylist()) == {"a", "=1+1"}
     [run] = [json.loads(line) for line in (await lines.get_data(as_text=True)).splitlines()]
     assert (run["id"], run["metadata"], run["cost_usd"]) == ("a", {"user": "ann", "n": [1]}, 0.0105)
+
+
+@pytest.mark.parametrize("range_", ["24h", "7d"])
+async def test_runs_of_a_clock_that_is_ahead_are_in_no_file_no_list_and_no_sum_of_a_range_that_ends_now(
+    reader: Browser, post: Post, project_id: str, metrics_key: str, range_: str
+) -> None:
+    ahead = system_clock() + timedelta(hours=20)
+    await post(make_run(runId="now"), make_run(runId="ahead", timestamp=ahead.isoformat()))
+    query = f"project={project_id}&range={range_}"
+
+    table = await reader.get(f"/runs/export.csv?{query}")
+    listed = await html_of(reader, f"/runs?{query}")
+    sums = await reader.get(
+        f"/api/metrics?projectId={project_id}&range={range_}", headers={"Authorization": f"Bearer {metrics_key}"}
+    )
+
+    rows = csv.DictReader((await table.get_data(as_text=True)).splitlines())
+    assert [row["id"] for row in rows] == ["now"]
+    assert sum(point["runs"] for point in (await sums.get_json())["points"]) == 1
+    assert '/runs/now"' in listed
+    assert '/runs/ahead"' not in listed
+    assert '/runs/ahead"' in await html_of(reader, f"/runs?project={project_id}&range=all")
 
 
 async def test_files_have_the_user_and_the_key_of_a_run(reader: Browser, post: Post, project_id: str) -> None:
