@@ -2,6 +2,8 @@
 
 import re
 
+BOM = "\ufeff"
+"""Before a CSV file, so that Excel reads it as UTF-8."""
 # Also in full width, which Chinese and Japanese spreadsheets read alike, and behind this module's own apostrophe.
 _FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")  # noqa: RUF001  # That is how they are written.
 # A spreadsheet reads it as this number, and other readers of the file expect it as it is: error codes, say.

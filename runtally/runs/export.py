@@ -30,7 +30,7 @@ from runtally.runs.parquet import parquet
 from runtally.runs.position import Direction, Place, Position
 from runtally.runs.read import read_chunk
 from runtally.runs.values import Chunk
-from runtally.spreadsheets import guarded
+from runtally.spreadsheets import BOM, guarded
 from runtally.usage.filter import RunFilter
 
 ARCHIVED_CHUNK_RUNS = 10_000
@@ -87,16 +87,18 @@ class ExportSource:
     archive: ArchivedRuns | None = None
 
 
-async def export(
+async def export(  # noqa: PLR0913  # Which runs, and how they are written.
     sources: Sequence[ExportSource],
     run_filter: RunFilter,
     now: datetime,
     format_: Format,
     on_runs: Callable[[int], None] = lambda _: None,
+    *,
+    with_bom: bool = False,
 ) -> AsyncGenerator[bytes, None]:
     """Write the runs that match, in chunks; the first is empty, and comes once the first runs are read.
 
-    `on_runs` is called with the number of runs in each chunk. Raises `StoreBusy` and `StoreUnavailable`, and
+    `on_runs` is called with the number of runs in each chunk; `with_bom` is for CSV in Excel. Raises `StoreBusy` and `StoreUnavailable`, and
     `ArchiveError` and `MissingExtra` where archived runs are among them.
     """
     chunks = _read(sources, run_filter, now)
@@ -105,7 +107,7 @@ async def export(
     counted = _counted(first, chunks, on_runs)
     match format_:
         case Format.CSV:
-            yield _csv([COLUMNS])
+            yield (BOM.encode() if with_bom else b"") + _csv([COLUMNS])
             async for runs in counted:
                 yield _csv_rows(runs)
         case Format.JSONL:

@@ -25,7 +25,7 @@ from runtally.limits.downloads import MOST_OF_ONE
 from tests.factories import make_run
 from tests.lines import Line
 from tests.pages.conftest import Post
-from tests.pages.looking import html_of
+from tests.pages.looking import Outline, html_of
 from tests.serving import PATIENCE_SECONDS
 from webapp.pages.runs.export import FRAMES
 
@@ -76,6 +76,26 @@ async def test_runs_of_a_clock_that_is_ahead_are_in_no_file_no_list_and_no_sum_o
     assert '/runs/now"' in listed
     assert '/runs/ahead"' not in listed
     assert '/runs/ahead"' in await html_of(reader, f"/runs?project={project_id}&range=all")
+
+
+async def test_csv_saved_from_a_page_begins_with_the_mark_that_tells_excel_it_is_utf_8(
+    reader: Browser, post: Post, project_id: str
+) -> None:
+    await post(make_run(userId="Zoë"))
+    pages = f"/runs?project={project_id}", f"/breakdown?project={project_id}&by=user"
+    links = [link["href"] or "" for page in pages for link in Outline(await html_of(reader, page)).all("a")]
+    saved = [link for link in links if ".csv?" in link]
+
+    marked = [await (await reader.get(link)).get_data(as_text=False) for link in saved]
+    plain = await (await reader.get(f"/runs/export.csv?project={project_id}")).get_data(as_text=False)
+    framed = await (await reader.get(saved[0], headers={"Accept": FRAMES})).get_data(as_text=False)
+
+    assert len(saved) == 2
+    assert [(data[:3], data.count(b"\xef\xbb\xbf"), "Zoë".encode() in data) for data in marked] == [
+        (b"\xef\xbb\xbf", 1, True)
+    ] * 2
+    assert b"\xef\xbb\xbf" not in plain
+    assert framed.count(b"\xef\xbb\xbf") == 1
 
 
 async def test_files_have_the_user_and_the_key_of_a_run(reader: Browser, post: Post, project_id: str) -> None:

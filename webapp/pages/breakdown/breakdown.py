@@ -2,7 +2,7 @@
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -19,6 +19,7 @@ from runtally.cells.request import demand_all
 from runtally.errors import ArchiveNotRead, DimensionNotTracked, Forbidden, NotFound
 from runtally.runs.read import read_latencies
 from runtally.runs.values import Latencies
+from runtally.spreadsheets import BOM
 from runtally.usage.dimensions import BY_MODEL, KEY, MODEL, Dimension
 from runtally.usage.groups.groups import GroupSource, read_groups_of
 from runtally.usage.groups.summaries import read_totals
@@ -166,11 +167,12 @@ async def breakdown() -> ResponseReturnValue:
 @blueprint.get("/breakdown.csv")
 @signed_in
 async def breakdown_csv() -> ResponseReturnValue:
-    """Return what `GET /api/usage` answers to the same query, all pages of it as one file."""
+    """Return what `GET /api/usage` answers to the same query, all pages of it as one file; `bom=1` is for Excel."""
     project_id = requested_project(request.args) or actor().project_id
     demand(actor(), Scope.METRICS_READ, project_id)
     query = request.args.copy()
     query.pop("project", None)
+    with_bom = query.pop("bom", "") == "1"
     asked = read_request(query, project_id, services().clock())
     if not all(map(is_open, (*asked.question.by, *asked.question.filter.dimensions))):
         raise Forbidden
@@ -179,16 +181,21 @@ async def breakdown_csv() -> ResponseReturnValue:
         answer = await read_groups_of(sources, dataclasses.replace(asked.question, latencies=LatencyDetail.NONE))
     demand_all()
 
-    async def parts() -> AsyncIterator[str]:
-        for part in csv_parts(answer, asked.group_by):
-            yield part
-            # Others have their turn between the buckets of a year.
-            await asyncio.sleep(0)
-
-    response = Response(parts(), content_type="text/csv; charset=utf-8")
+    response = Response(
+        _written(csv_parts(answer, asked.group_by), with_bom=with_bom), content_type="text/csv; charset=utf-8"
+    )
     response.headers["Content-Disposition"] = 'attachment; filename="usage.csv"'
     response.headers["Cache-Control"] = "private, no-store"
     return response
+
+
+async def _written(parts: Iterable[str], *, with_bom: bool) -> AsyncIterator[str]:
+    """Write a file; others have their turn between the buckets of a year."""
+    if with_bom:
+        yield BOM
+    for part in parts:
+        yield part
+        await asyncio.sleep(0)
 
 
 async def _page(snapshots: Snapshots, shown: BreakdownView, now: datetime) -> BreakdownPage:
@@ -305,6 +312,7 @@ def _csv_url(shown: BreakdownView, window: Window) -> str:
             "groupBy": shown.dimension.name,
             "limit": _CSV_GROUPS,
             "format": "csv",
+            "bom": "1",
             **said,
         },
     )

@@ -23,16 +23,18 @@ async def begun(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     return parts
 
 
-async def exported(opened: Services, by: Actor, run_filter: RunFilter, format_: Format) -> AsyncIterator[bytes]:
+async def exported(
+    opened: Services, by: Actor, run_filter: RunFilter, format_: Format, *, with_bom: bool
+) -> AsyncIterator[bytes]:
     """Write the file; the first part is empty. `opened` are the services: what is streamed is sent when the request is over."""
     sources = _sources(opened, run_filter)
     with opened.downloads.one_more(f"{by.kind}:{by.name}"):
-        async for part in export(sources, run_filter, opened.clock(), format_):
+        async for part in export(sources, run_filter, opened.clock(), format_, with_bom=with_bom):
             yield part
 
 
 async def exported_in_frames(
-    opened: Services, by: Actor, run_filter: RunFilter, format_: Format
+    opened: Services, by: Actor, run_filter: RunFilter, format_: Format, *, with_bom: bool
 ) -> AsyncIterator[bytes]:
     """Write the file in frames; the first part is empty."""
     runs = 0
@@ -43,7 +45,7 @@ async def exported_in_frames(
 
     sources = _sources(opened, run_filter)
     with opened.downloads.one_more(f"{by.kind}:{by.name}"):
-        async for part in export(sources, run_filter, opened.clock(), format_, count):
+        async for part in export(sources, run_filter, opened.clock(), format_, count, with_bom=with_bom):
             yield _HEAD.pack(runs, len(part)) + part if part else part
     yield _HEAD.pack(runs, 0)
 

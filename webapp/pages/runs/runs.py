@@ -176,14 +176,15 @@ async def of_project(project_id: str) -> ResponseReturnValue:
 @blueprint.get("/runs/export.<name>")
 @signed_in
 async def export_runs(name: str) -> ResponseReturnValue:
-    """Download all runs that match the filter."""
+    """Download all runs that match the filter; with `bom=1` a CSV file begins as Excel needs it for UTF-8."""
     query, calendar = query_of(request.args, services().clock())
+    with_bom = query.pop("bom", "") == "1"
     format_, view = Format.parse(name), _view(RunFilter.parse(query), calendar)
     # Who may not export is refused first. Then a misspelt filter is, because it would write all runs.
     RunFilter.parse_strictly(query)
     in_frames = request.headers.get("Accept") == FRAMES
     writing = exported_in_frames if in_frames else exported
-    stream = await begun(writing(services(), actor(), view.run_filter, format_))
+    stream = await begun(writing(services(), actor(), view.run_filter, format_, with_bom=with_bom))
     response = Response(stream, content_type=FRAMES if in_frames else format_.content_type)
     # The file may be large: `webapp.server.pace` cuts off readers who are too slow.
     response.timeout = None

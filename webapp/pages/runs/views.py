@@ -167,7 +167,7 @@ class RunsView(Struct, frozen=True):
         return url_for("runs.explorer", **query)
 
     def export_url(self, format_: Format) -> str:
-        query: dict[str, Any] = {**self.filter_query}
+        query: dict[str, Any] = {**self.filter_query} | ({"bom": "1"} if format_ is Format.CSV else {})
         return url_for("runs.export_runs", name=format_.value, **query)
 
     @property
