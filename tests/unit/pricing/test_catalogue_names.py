@@ -42,6 +42,8 @@ BARE_NAMES = {"gpt-": "openai", "o1": "openai", "o3": "openai", "claude": "anthr
             "us.anthropic.claude-3-5-haiku-20241022-v1:0",
             "aws/regional.anthropic.claude-3-5-haiku-20241022-v1:0",
         ),
+        ("aws.bedrock", "nova-lite-v1:0", "aws/amazon.nova-lite-v1:0"),
+        ("aws.bedrock", "llama3-8b-instruct-v1:0", "aws/meta.llama3-8b-instruct-v1:0"),
         ("azure", "o3-mini-2025-01-31", "azure/o3-mini"),
         ("azure_openai", "gpt-4o-2024-08-06", "openai/gpt-4o~"),
         ("openrouter", "anthropic/claude-3.5-sonnet", "openrouter/anthropic/claude-3.5-sonnet"),
