@@ -14,6 +14,7 @@ from api.current import incoming
 from api.request import Request
 from runtally.access.name_mask import NameMask
 from runtally.audit import ANYONE, Actor
+from runtally.db import turns
 from runtally.errors import Forbidden
 from runtally.usage import archived, masking
 
@@ -67,6 +68,7 @@ async def enforce_access() -> None:
         incoming().actor = actor = await rule.identify(incoming())
         await choose_own_cell(incoming())
         masking.use(NameMask(incoming().services.names, actor))
+        turns.use(actor.reader)
         archived.use(incoming().services.cells.at_hand.archived_groups)
 
 

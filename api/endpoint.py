@@ -22,6 +22,7 @@ from api.limits import Limit, count, declared_limits, limit_headers
 from api.reply import Reply
 from api.request import ClientGone, Request
 from runtally.access.name_mask import NameMask
+from runtally.db import turns
 from runtally.errors import Forbidden
 from runtally.usage import masking
 
@@ -63,6 +64,7 @@ class Endpoint:
         if has_several:
             await choose_own_cell(request)
         masking.use(NameMask(request.services.names, request.actor))
+        turns.use(request.actor.reader)
         await count(request, self.limits)
         return await self.answer(request, **path)
 

@@ -40,6 +40,11 @@ class Actor:
     grants: Mapping[str, frozenset[str]] = field(default_factory=dict, hash=False)
     """The scopes of a user in each project, in addition to `scopes`."""
 
+    @property
+    def reader(self) -> str | None:
+        """Who takes turns with its other requests; None for anyone, who is many."""
+        return None if self.kind is ActorKind.ANYONE else f"{self.kind} {self.name}"
+
 
 ANYONE = Actor(ActorKind.ANYONE, "anyone", frozenset())
 """The actor of requests that need no credentials."""

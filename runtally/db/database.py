@@ -8,7 +8,7 @@ import copy
 import re
 import traceback
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from typing import Protocol, Self, TypeAlias
 
 import asyncpg
@@ -27,6 +27,7 @@ from runtally.db.connecting import OpenConnection, connect, engine_options
 from runtally.db.dsn import CONNECT_SECONDS, Dsn
 from runtally.db.hang_detector import HangDetector
 from runtally.db.reasons import reason_of
+from runtally.db.turns import Turns
 from runtally.errors import QueryTooSlow, StoreUnavailable
 from runtally.telemetry import CONNECTIONS_IN_USE, CONNECTIONS_LIMIT
 
@@ -191,6 +192,7 @@ class Database:
         # The number of the server that takes writes, as of the last connection.
         self._server: int | None = None
         self._left_halfway: set[int] = set()
+        self._turns = Turns()
         self._hang_detector = HangDetector(self._probe)
         self._refusal: StoreUnavailable | None = None
         # To SQLAlchemy a pool of size 0 has no limit.
@@ -263,10 +265,10 @@ class Database:
         """Open a connection for reading whose statements all see the same moment, so that their counts agree.
 
         Each statement is planned for its own values: a project may have one run or a million, and from the sixth
-        execution on Postgres would use one plan for all. With `seconds` the block may take no longer. Raises
-        `StoreUnavailable` and `QueryTooSlow`.
+        execution on Postgres would use one plan for all. With `seconds` the block may take no longer, and waits for a turn of
+        its reader. Raises `StoreUnavailable`, `QueryTooSlow` and `RateLimited`.
         """
-        async with self.connection() as connection:
+        async with nullcontext() if seconds is None else self._turns.taken(), self.connection() as connection:
             await connection.execute(_BEGIN_SNAPSHOT)
             try:
                 async with asyncio.timeout(seconds) as limit:

@@ -14,6 +14,7 @@ from runtally.budgets.read import get_use
 from runtally.budgets.spending import BudgetState, read_states
 from runtally.budgets.use import Use
 from runtally.clock import Clock
+from runtally.db import turns
 from runtally.db.database import READ_SECONDS, Database
 from runtally.errors import InvalidFilter, NotFound, ProjectNotInferred
 from runtally.fields import camel
@@ -163,6 +164,7 @@ class Answers:
         demand(actor, scope, project_id)
         await self.names.refresh()
         masking.use(NameMask(self.names, actor))
+        turns.use(actor.reader)
         if project_id is not None:
             async with self.database.session() as session:
                 await projects.get(session, project_id)
