@@ -25,7 +25,10 @@ async def refuse_other_spellings() -> None:
     sent: bytes | None = request.scope.get("raw_path")
     if rule is None or not sent:
         return
-    if not is_spelled_as(rule.rule, sent.partition(b"?")[0] or b"/"):
+    path, root = sent.partition(b"?")[0], (request.root_path or "").encode()
+    if (path + b"/").startswith(root + b"/"):
+        path = path[len(root) :]
+    if not is_spelled_as(rule.rule, path or b"/"):
         raise NotFound
 
 
