@@ -63,7 +63,8 @@ class Folder:
         target = self.root / path
         self._make(target.parent)
         half = target.with_name(target.name + _HALF_WRITTEN)
-        with half.open("wb") as file:
+        # What runs cost is for nobody else on this machine.
+        with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -76,7 +77,7 @@ class Folder:
             return
         if folder != self.root:
             self._make(folder.parent)
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
         _sync(folder.parent)
 
     def _get(self, path: str) -> bytes | None:

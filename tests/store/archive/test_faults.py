@@ -11,7 +11,7 @@ import pytest
 from runtally.access.erasure import Places, erase_project
 from runtally.archive import archiver, edit, queries
 from runtally.archive.archive import MARKER, Archive
-from runtally.archive.store import store_at
+from runtally.archive.store import Folder, store_at
 from runtally.audit import OPERATOR
 from runtally.db.database import Connection, Database
 from runtally.errors import (
@@ -442,3 +442,14 @@ async def test_every_error_of_the_archive_says_what_to_do() -> None:
     assert len({*messages, ArchiveError.message}) == len(messages) + 1 > 3
     advice = re.compile(r"check|correct|verify|choose|try again|set ", re.IGNORECASE)
     assert [message for message in messages if not advice.search(message)] == []
+
+
+async def test_what_is_written_to_a_folder_is_for_the_service_s_user_alone(tmp_path: Path) -> None:
+    await Folder(tmp_path / "archive").put("project/day.parquet", b"runs")
+
+    written = [tmp_path / "archive", *(tmp_path / "archive").rglob("*")]
+    assert {path.name: oct(path.stat().st_mode & 0o777) for path in written} == {
+        "archive": "0o700",
+        "project": "0o700",
+        "day.parquet": "0o600",
+    }
