@@ -402,6 +402,31 @@ def test_claude_codes_call_is_the_run_that_its_telemetry_reports(tmp_path: Path)
     assert (failed["status"], failed["errorCode"], failed["model"]) == ("error", "429", "claude-opus-4-6")
 
 
+def test_what_another_model_did_is_a_run_beside_it_and_a_fallbacks_counts_are_counted_once(tmp_path: Path) -> None:
+    def iterated(request: str, *steps: dict[str, Any]) -> dict[str, Any]:
+        line = claude_line(request, 1)
+        line["message"]["usage"]["iterations"] = list(steps)
+        return line
+
+    own = claude_line("req", 1)["message"]["usage"]
+    counts = {"input_tokens": 7, "output_tokens": 5}
+    write_lines(
+        tmp_path / ".claude/projects/p/s-1.jsonl",
+        iterated(
+            "req_1", {"type": "message", **own}, {"type": "advisor_message", "model": "claude-haiku-4-5", **counts}
+        ),
+        iterated("req_2", {"type": "fallback_message", "model": "claude-sonnet-4-5", **own}),
+        iterated("req_3", {"type": "compaction", **counts}),
+    )
+
+    assert [(run["model"], run["inputTokens"], run["outputTokens"]) for run in runs_of(tmp_path)] == [
+        ("claude-opus-4-6", 2_173, 501),
+        ("claude-haiku-4-5", 7, 5),
+        ("claude-sonnet-4-5", 2_173, 501),
+        ("claude-opus-4-6", 2_180, 506),
+    ]
+
+
 def test_the_times_of_a_call_that_has_a_duration_are_its_start_and_its_first_token(tmp_path: Path) -> None:
     write_qwen(tmp_path)
 

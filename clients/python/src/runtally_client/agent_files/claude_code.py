@@ -114,6 +114,8 @@ def _answers(line: dict[str, Any], notes: Notes) -> Iterator[Run]:
         other = text(step, "model") or model
         if other == model and step.get("type") == "compaction":
             calls[0][1].append(step)
+        elif other != model and _tokens(step) == _tokens(usage):
+            calls[0] = (other, *calls[0][1:])  # The one that answered in the end: its counts are the answer's.
         elif other != model:
             calls.append((other, [step], (place,)))
     request = line.get("requestId") or message.get("id")
