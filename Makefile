@@ -1,6 +1,6 @@
 # Needs Python 3.11+ and make; everything else goes into .venv, in the versions of uv.lock.
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test test-versions container test-clients test-faults soak fuzz mutants check lighthouse bench package clients fix docs site migration clean
+.PHONY: help setup run demo test test-versions container test-clients test-faults soak fuzz mutants check lighthouse bench package clients findings fix docs site migration clean
 
 PYTHON ?= python3
 UV_VERSION := 0.13.8
@@ -133,6 +133,10 @@ fix: $(VENV)/.synced-dev ## Format, and repair what the linters can
 	$(BIN)/ruff check --fix --quiet .
 	$(BIN)/ruff format --quiet .
 	$(BIN)/djlint --reformat --quiet templates
+
+findings: ## Try what real programs do otherwise than one would guess, 2 min; needs PyPI and npm
+	@for script in findings/*.sh; do timeout 300 bash $$script > /dev/null 2>&1; \
+	  case $$? in 0) say=unchanged ;; 1) say=changed ;; *) say="not tried" ;; esac; printf '%-50s %s\n' "$$script" "$$say"; done
 
 docs: $(VENV)/.synced ## Write the generated parts of the documentation
 	$(BIN)/python scripts/docs.py
