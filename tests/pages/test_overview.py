@@ -115,15 +115,18 @@ async def test_projects_that_are_too_many_for_a_page_are_on_the_next(
 
 
 async def test_a_model_narrows_the_overview(reader: Browser, post: Post, project_id: str) -> None:
-    await post(make_run(model=f"m-{project_id}", costUSD=1), make_run())
+    # A provider of its own: only the dearest of all models of all tests are on the page.
+    named = {"model": f"m-{project_id}", "provider": f"p-{project_id}"}
+    await post(make_run(**named, costUSD=1), make_run())
 
-    outline = Outline(await html_of(reader, f"/?q={project_id}"))
-    narrowed = await html_of(reader, f"/?model=m-{project_id}&provider=acme")
+    outline = Outline(await html_of(reader, f"/?provider=p-{project_id}&q={project_id}"))
+    narrowed = await html_of(reader, f"/?model=m-{project_id}&provider=p-{project_id}")
 
-    assert f"/?model=m-{project_id}&q={project_id}" in {link["href"] for link in outline.all("a")}
+    links = {link["href"] for link in outline.all("a")}
+    assert f"/?provider=p-{project_id}&model=m-{project_id}&q={project_id}" in links
     assert "Cost $1.00" in text_of(narrowed)
     assert "choose a project to see it" in text_of(narrowed)
-    assert f'data-chart-src="/charts/cost.json?provider=acme&amp;model=m-{project_id}"' in narrowed
+    assert f'data-chart-src="/charts/cost.json?provider=p-{project_id}&amp;model=m-{project_id}"' in narrowed
     payload = await reader.get(f"/charts/cost.json?model=m-{project_id}")
     assert [name for name, _ in (await payload.get_json())["rows"]] == [f"m-{project_id}"]
 
