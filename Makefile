@@ -1,6 +1,6 @@
 # Needs Python 3.11+ and make; everything else goes into .venv, in the versions of uv.lock.
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test test-versions container test-clients test-faults soak fuzz mutants check lighthouse bench package clients findings fix docs site migration clean
+.PHONY: help setup run demo test test-versions container test-clients test-faults soak fuzz mutants check lighthouse bench package clients release findings fix docs site migration clean
 
 PYTHON ?= python3
 UV_VERSION := 0.13.8
@@ -128,6 +128,11 @@ clients: $(VENV)/.synced ## Build the clients into dist/: a wheel, and with Node
 	@if command -v npm > /dev/null; then cd clients/typescript \
 	  && npm ci --silent --no-audit --no-fund --ignore-scripts && npm pack --silent --pack-destination ../../dist > /dev/null; fi
 	@ls dist
+
+release: package clients ## Build all packages into dist/, with what they consist of (CycloneDX) and their checksums
+	@$(BIN)/uv export --quiet --no-dev --no-emit-project --format requirements-txt | $(BIN)/uv tool run --quiet --from cyclonedx-bom==7.3.0 \
+	  cyclonedx-py requirements - --output-reproducible --output-file dist/runtally.cdx.json
+	@cd dist && rm -f SHA256SUMS && sha256sum *.whl *.tar.gz *.tgz *.json > SHA256SUMS && cat SHA256SUMS
 
 fix: $(VENV)/.synced-dev ## Format, and repair what the linters can
 	$(BIN)/ruff check --fix --quiet .
