@@ -79,6 +79,10 @@ async def test_a_changed_role_holds_at_once_and_signs_out(
     user = f"/admin/users/{await id_of(database, email)}"
     assert (await viewer.get(f"/projects/{project_id}/settings")).status_code == 403
 
+    unknown = await admin.post(f"{user}/role", form={"role": "member", "project": "no-such"})
+    assert unknown.status_code == 422
+    assert "There is no such project: the first run that names it makes it." in await unknown.get_data(as_text=True)
+
     changed = await admin.post(f"{user}/role", form={"role": "member", "project": project_id})
 
     assert changed.status_code == 303
