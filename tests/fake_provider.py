@@ -26,6 +26,7 @@ TRAITS = {
     "flaky": "Fail with 500 at every first try of two.",
     "slow": "Answer only when the test ends.",
     "cut": "Break the connection in the middle of a stream.",
+    "short": "End a stream in order, but before its last events, as a proxy with a time limit does.",
     "tools": "Answer with a call of a tool.",
     "no-usage": "Leave out the usage, as some servers that imitate OpenAI or Gemini do.",
     "costs": "Say what the call cost, as OpenRouter does.",
@@ -428,7 +429,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         for number, (name, data) in enumerate(frames):
-            if "cut" in asked.traits and number == len(WORDS) - 1:
+            if number == len(WORDS) - 1 and "short" in asked.traits:
+                break
+            if number == len(WORDS) - 1 and "cut" in asked.traits:
                 self.close_connection = True
                 return
             text = data if isinstance(data, str) else json.dumps(data)

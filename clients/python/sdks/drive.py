@@ -101,6 +101,8 @@ def drive_openai():
         client("slow", timeout=TIMEOUT_SECONDS, max_retries=0).chat.completions.create(model=CHAT, messages=MESSAGES)
     with case("openai cut stream"):
         drain(create("cut", stream=True))
+    with case("openai short stream"):
+        drain(create("short", stream=True))
     with case("openai without usage"):
         create("no-usage")
     with case("openrouter"):
@@ -159,6 +161,8 @@ def drive_responses(client):
         client().responses.create(model=CHAT, input=MESSAGES[0]["content"])
     with case("openai responses stream"):
         drain(client().responses.create(model=CHAT, input=MESSAGES[0]["content"], stream=True))
+    with case("openai short responses stream"):
+        drain(client("short").responses.create(model=CHAT, input=MESSAGES[0]["content"], stream=True))
     with case("openai responses helper"):
         with client().responses.stream(model=CHAT, input=MESSAGES[0]["content"]) as stream:
             drain(stream)
@@ -204,6 +208,8 @@ def drive_anthropic():
         client("advisor").messages.create(**call)
     with case("anthropic stream"):
         drain(client().messages.create(**call, stream=True))
+    with case("anthropic short stream"):
+        drain(client("short").messages.create(**call, stream=True))
     with case("anthropic helper"), client().messages.stream(**call) as stream:
         stream.get_final_message()
     for trait in ("429", "500"):

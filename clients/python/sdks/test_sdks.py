@@ -43,6 +43,7 @@ UNKNOWN = {"input_tokens": None, "output_tokens": None}
 CLAUDE = {"provider": "anthropic", "model": "claude-sonnet-4-5", "status": "success"} | CACHED
 GEMINI = {"provider": "google", "model": "gemini-2.5-flash", "status": "success"} | CACHED
 FAILED = {"status": "error", "error_code": "InternalServerError"} | UNKNOWN
+CUT = {"status": "error", "error_code": "stream_cut"} | UNKNOWN
 TIMED_OUT = {"status": "timeout"}
 EMBEDDING = {"provider": "openai", "model": "text-embedding-3-small", "input_tokens": 8}
 
@@ -55,13 +56,14 @@ EXPECTED: dict[str, dict[str, Any]] = {
     "openai streaming response": CHAT,
     "openai stream asked for usage": CHAT,
     "openai stream without usage": OPENAI | UNKNOWN,
-    "openai closed stream": OPENAI | UNKNOWN,
+    "openai closed stream": OPENAI | UNKNOWN | {"finish_reason": "cancelled"},
     "openai embeddings": EMBEDDING,
     "openai retried": CHAT,
     "openai 429": OPENAI | FAILED | {"error_code": "RateLimitError"},
     "openai 500": OPENAI | FAILED,
     "openai timeout": OPENAI | TIMED_OUT,
     "openai cut stream": OPENAI | {"status": "error"} | UNKNOWN,
+    "openai short stream": OPENAI | CUT,
     "openai without usage": OPENAI | UNKNOWN,
     "openrouter": CHAT | {"reported_cost_usd": 0.0123},
     "azure": CHAT | {"provider": "azure", "model": "my-deployment-2024-07-18"},
@@ -72,6 +74,7 @@ EXPECTED: dict[str, dict[str, Any]] = {
     "openai speech": {"model": "tts-1", "units": {"characters": len(CANARY)}} | UNKNOWN,
     "openai responses": CHAT,
     "openai responses stream": CHAT,
+    "openai short responses stream": OPENAI | CUT,
     "openai responses helper": CHAT,
     "openai chat helper": CHAT,
     "openai async chat": CHAT,
@@ -84,6 +87,7 @@ EXPECTED: dict[str, dict[str, Any]] = {
     "anthropic tools": CLAUDE,
     "anthropic advisor": CACHED | {"provider": "anthropic", "runs": 2},
     "anthropic stream": CLAUDE,
+    "anthropic short stream": CLAUDE | {"status": "error", "error_code": "stream_cut", "output_tokens": 1},
     "anthropic helper": CLAUDE,
     "anthropic 429": CLAUDE | FAILED | {"error_code": "RateLimitError", "cached_input_tokens": None},
     "anthropic 500": CLAUDE | FAILED | {"cached_input_tokens": None},

@@ -2,6 +2,9 @@ import { shared } from "./context.js";
 import { merge, type Run } from "./run.js";
 import { fallbackOf, partsOf, tokensOf } from "./usage.js";
 
+// What begins a stream whose end says why it ended.
+const BEGINNINGS = /^(message_start|response\.created|chat\.completion\.chunk)$/;
+
 export type Record = (run: Run) => void;
 
 /** One call of a model, timed from now on. It is recorded once, when it ends. */
@@ -10,6 +13,7 @@ export class Call {
   readonly #began = performance.now();
   #run: Run;
   #isOver = false;
+  #isOpen = false;
   #parts: Run[] = [];
 
   constructor(record: Record, run: Run) {
@@ -50,8 +54,17 @@ export class Call {
       if (answered && answered !== asked) this.update({ model: answered, metadata: { requestedModel: asked } });
       if (this.#parts.length) this.#run.runId ??= crypto.randomUUID();
     }
+    const kind = answer?.type ?? answer?.object;
     this.update({ finishReason: finishReasonOf(whole) });
-    if (answer?.type === "error" || whole?.status === "failed") this.end({ name: whole.error?.code ?? "failed" });
+    // Some servers tell a chat's tokens, and not why it ended.
+    const hasEnded = this.#run.finishReason || (usage && kind === "chat.completion.chunk");
+    this.#isOpen = (this.#isOpen || BEGINNINGS.test(kind)) && !hasEnded;
+    if (kind === "error" || whole?.status === "failed") this.end({ name: whole.error?.code ?? "failed" });
+  }
+
+  /** Record the run of a stream that was read to its end. SDKs throw nothing where a proxy left the last events out. */
+  endStream(): void {
+    this.end(this.#isOpen ? { name: "stream_cut" } : undefined);
   }
 
   /** Record the run. Of an error only its class is kept. */
@@ -61,6 +74,8 @@ export class Call {
     const errorCode = error === undefined ? undefined : nameOf(error);
     const status = errorCode && (/timeout/i.test(errorCode) ? "timeout" : "error");
     const latencyMs = this.#elapsed();
+    // Whoever read the stream left it, and its last counts are not known.
+    if (this.#isOpen && !errorCode) this.update({ finishReason: "cancelled" });
     this.#record(merge({ provider: "unknown", model: "unknown", latencyMs, status, errorCode } as Run, this.#run));
     const { runId, provider, timestamp, sessionId, userId, traceId, experimentId, tags, metadata } = this.#run;
     const shared = { provider, timestamp, sessionId, userId, traceId, experimentId, tags, metadata };

@@ -101,7 +101,7 @@ async function* readAlong(parts: AsyncIterator<any>, call: Call): AsyncGenerator
   try {
     while (true) {
       const { done, value } = await parts.next();
-      if (done) return;
+      if (done) return call.endStream();
       if (!PREAMBLE.test(value?.type)) call.firstToken();
       call.see(value);
       yield value;

@@ -68,7 +68,13 @@ for (const [version, Client] of Object.entries({ newest: OpenAI, 4: OpenAI4, old
     test("a stream that is not read to its end", () =>
       isOneRun(async () => {
         for await (const _ of await client().chat.completions.create({ ...CHAT, stream: true })) break;
-      }, { ...OPENAI, inputTokens: null }));
+      }, { ...OPENAI, inputTokens: null, finishReason: "cancelled" }));
+
+    test("a stream that a proxy ends before its last events", () =>
+      isOneRun(async () => drain(await client("short").chat.completions.create({ ...CHAT, stream: true })), {
+        ...FAILED,
+        errorCode: "stream_cut",
+      }));
 
     test("a stream that breaks", () =>
       isOneRun(async () => drain(await client("cut").chat.completions.create({ ...CHAT, stream: true })), FAILED));

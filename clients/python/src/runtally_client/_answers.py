@@ -50,8 +50,10 @@ class _Reading:
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self._is_getting = False
-        if error is not None:
-            self.call.end(None if isinstance(error, (StopIteration, StopAsyncIteration)) else error)
+        if isinstance(error, (StopIteration, StopAsyncIteration)):
+            self.call.end_stream()
+        elif error is not None:
+            self.call.end(error)
 
     def close(self) -> None:
         """End the call, where the caller closes the answer."""

@@ -25,6 +25,8 @@ _OF_PARTS = (
 )  # fmt: skip
 _SHORTEST = min(_LIMITS.values())
 _ENDS = ("completed", "failed", "cancelled")  # Of a response's states those that end it.
+# What begins a stream whose end says why it ended.
+_BEGINNINGS = ("message_start", "response.created", "chat.completion.chunk")
 
 # What SDKs, frameworks and hosts call the providers.
 _PROVIDERS = {
@@ -145,6 +147,7 @@ class Call:
         self._beside: dict[str, Any] = {}
         self._parts: list[Fields] = []
         self._failure: str | None = None
+        self._is_open = False
 
     def update(self, **fields: Any) -> None:
         """Set fields of the run, by the names of the API, such as `finishReason="stop"` or `metadata={...}`."""
@@ -174,6 +177,10 @@ class Call:
         """Say that the first part of a streamed answer has come. Later parts change nothing."""
         self.fields.setdefault("timeToFirstTokenMs", self._elapsed())
 
+    def end_stream(self) -> None:
+        """Record the run of a stream that was read to its end. SDKs raise nothing where a proxy left the last events out."""
+        self.end(error_code="stream_cut" if self._is_open else None)
+
     def end(self, error: BaseException | None = None, error_code: str | None = None) -> None:
         """Record the run. Only the first end counts. Who reads a stream may stop when they have enough: that is no error."""
         if self.is_over:
@@ -186,6 +193,8 @@ class Call:
         if code:
             is_timeout = "timeout" in code.lower() or isinstance(error, TimeoutError)
             self.fill(errorCode=code, status="timeout" if is_timeout else "error")
+        elif self._is_open:  # Whoever read the stream left it, and its last counts are not known.
+            self.fill(finishReason="cancelled")
         self.fill(provider="unknown", model="unknown", latencyMs=self._elapsed())
         self._record(self.fields)
         for place, part in enumerate(self._parts):
@@ -240,7 +249,11 @@ class Call:
         self.update(
             inputTokens=round(sum(embedded)) or None, finishReason=reason and str(getattr(reason, "value", reason))
         )
-        if first(answer, "type") == "error" or status == "failed":
+        kind = first(answer, "type", "object")
+        # Some servers tell a chat's tokens, and not why it ended.
+        has_ended = bool(reason or (usage and kind == "chat.completion.chunk"))
+        self._is_open = (self._is_open or kind in _BEGINNINGS) and not (has_ended or self.fields.get("finishReason"))
+        if kind == "error" or status == "failed":
             self._failure = str(first(first(whole, "error") or whole, "code") or "failed")
 
     def _answered_by(self, model: str) -> None:
