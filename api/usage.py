@@ -15,6 +15,7 @@ from quart.typing import ResponseReturnValue
 
 from api.auth import project_key
 from api.cells import MissingCells
+from api.cost_lines import LineBucket, LineGroup, LinesAnswer, Moment, line_groups, value_of
 from api.current import actor, services
 from api.metrics import Count, UsDollars, requested_project
 from api.operation import Answer, Content, Operation, documents
@@ -34,10 +35,12 @@ from runtally.errors import (
 )
 from runtally.fields import camel
 from runtally.money import as_json
+from runtally.runs.cost_lines import CostLines, read_cost_lines
 from runtally.spreadsheets import guarded
-from runtally.usage.dimensions import KEY, OTHER, OTHER_NAME
+from runtally.usage.dimensions import KEY, OTHER
 from runtally.usage.groups.groups import GroupAnswer, GroupSource, Sums, read_groups_of
 from runtally.usage.plan import Group
+from runtally.usage.snapshots import Snapshots
 from runtally.usage.totals import NO_RUNS
 
 blueprint = Blueprint("usage", __name__, url_prefix="/api")
@@ -47,7 +50,6 @@ PAGE_ROWS = 10_000
 CSV = "text/csv"
 _NO_SUMS = Sums(NO_RUNS, None)
 
-Moment = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 Savings = Annotated[
     msgspec.Raw,
     Meta(
@@ -132,6 +134,9 @@ _SUMS = {
     "cacheSavingsUSD": 0.055296, "p50LatencyMs": 812, "p95LatencyMs": 2140,
 }  # fmt: skip
 _SEARCH = {"group": {"metadata.feature": "search"}, **_SUMS}
+_READ = {
+    "group": {"line": "cacheRead"}, "name": "Cache read", "costUSD": 0.006144, "quantity": 20_480, "measured": "tokens",
+}  # fmt: skip
 USAGE = Operation(
     tag="Metrics",
     query=UsageQuery,
@@ -140,7 +145,7 @@ USAGE = Operation(
             "The sums of each group.",
             (
                 Content(
-                    (UsageAnswer,),
+                    (UsageAnswer, LinesAnswer),
                     {
                         "Cost by feature, one day of many": {
                             "ok": True,
@@ -154,7 +159,23 @@ USAGE = Operation(
                             "totals": [_SEARCH],
                             "hasMore": False,
                             "nextPage": None,
-                        }
+                        },
+                        "Cost by line, one day of many": {
+                            "ok": True,
+                            "start": "2026-11-01T00:00:00Z",
+                            "end": "2026-12-01T00:00:00Z",
+                            "bucketWidth": "1d",
+                            "groupBy": ["line"],
+                            "buckets": [
+                                {"start": "2026-11-20T00:00:00Z", "end": "2026-11-21T00:00:00Z", "groups": [_READ]}
+                            ],
+                            "totals": [_READ],
+                            "costUSD": 0.006144,
+                            "runs": 40,
+                            "unpriced": 0,
+                            "hasMore": False,
+                            "nextPage": None,
+                        },
                     },
                     also_as=(CSV,),
                 ),
@@ -173,15 +194,15 @@ async def get_usage() -> ResponseReturnValue:
     """Group costs, counts, tokens, cache savings and percentiles by any dimension, in buckets of any width.
 
     Filters have the names of dimensions, such as `model` or `metadata.feature`. Totals are exact. A question
-    that would have to read too many single runs gets the error `dimension_not_tracked`.
+    that would have to read too many single runs gets the error `dimension_not_tracked`. `groupBy=line` answers with the lines
+    of costs instead: input, cache reads, output, searches, service tiers and so on, which add up to the cost.
     """
     project_id = requested_project()
     demand(actor(), Scope.METRICS_READ, project_id)
     asked = read_request(request.args, project_id, services().clock())
-    async with services().cells.snapshots(project_id) as snapshots:
-        answer = await read_groups_of([GroupSource.of(one) for one in snapshots.every], asked.question)
-        async with services().open_control(snapshots) as control:
-            names = await _names(control, answer)
+    async with services().cells.snapshots(project_id) as snapshots, services().open_control(snapshots) as control:
+        answer = await read_answer(snapshots, control, asked)
+        names = await _names(control, answer)
     page = _Page(asked, answer)
     if asked.format is UsageFormat.CSV:
         demand_all()
@@ -189,7 +210,14 @@ async def get_usage() -> ResponseReturnValue:
     return reply(_as_json(page, names))
 
 
-async def _names(control: Connection, answer: GroupAnswer) -> Mapping[UUID, str] | None:
+async def read_answer(snapshots: Snapshots, control: Connection, asked: UsageRequest) -> GroupAnswer | CostLines:
+    """Answer a query. Raises `DimensionNotTracked`."""
+    if asked.has_lines:
+        return await read_cost_lines(snapshots, control, asked.question)
+    return await read_groups_of([GroupSource.of(one) for one in snapshots.every], asked.question)
+
+
+async def _names(control: Connection, answer: GroupAnswer | CostLines) -> Mapping[UUID, str] | None:
     """Read the names of an answer's keys; None for other groups."""
     return await names_of(control, _key_ids(answer)) if KEY in answer.question.by else None
 
@@ -197,7 +225,7 @@ async def _names(control: Connection, answer: GroupAnswer) -> Mapping[UUID, str]
 class _Page:
     """The buckets of an answer that a page has, and the next one."""
 
-    def __init__(self, asked: UsageRequest, answer: GroupAnswer) -> None:
+    def __init__(self, asked: UsageRequest, answer: GroupAnswer | CostLines) -> None:
         self.asked, self.answer = asked, answer
         buckets = max(1, PAGE_ROWS // max(1, len(answer.groups)))
         first = (asked.page - 1) * buckets
@@ -220,32 +248,55 @@ def _groups(answer: GroupAnswer) -> tuple[Group, ...]:
     return tuple(answer.groups) if answer.question.by else ((),)
 
 
-def _as_json(page: _Page, names: Mapping[UUID, str] | None) -> UsageAnswer:
-    question, answer = page.answer.question, page.answer
-    dimensions = page.asked.group_by
+def _lines_of(answer: CostLines, dimensions: tuple[str, ...], number: int) -> Iterator[LineGroup]:
+    """Yield the lines of the groups in a bucket."""
+    for group in answer.groups:
+        if (found := answer.slices.get((number, group))) is not None:
+            yield from line_groups(dimensions, group, found)
+
+
+def _as_json(page: _Page, names: Mapping[UUID, str] | None) -> UsageAnswer | LinesAnswer:
+    question, answer, dimensions = page.answer.question, page.answer, page.asked.group_by
+    spans = [(number, question.timeline.bucket(number)) for number in page.numbers]
+    common: dict[str, Any] = {
+        "start": _moment(question.timeline.span.since),
+        "end": _moment(question.timeline.span.until),
+        "bucket_width": page.asked.width.value,
+        "group_by": dimensions,
+        "overlapping": True if answer.is_overlapping else UNSET,
+        "key_names": UNSET if names is None else {str(id_): name for id_, name in names.items()},
+        "has_more": page.next is not None,
+        "next_page": page.next,
+        "missing_cells": missing() or UNSET,
+    }
+    if isinstance(answer, CostLines):
+        lines = (one for group, found in answer.groups.items() for one in line_groups(dimensions, group, found))
+        return LinesAnswer(
+            buckets=tuple(
+                LineBucket(_moment(span.since), _moment(span.until), tuple(_lines_of(answer, dimensions, number)))
+                for number, span in spans
+            ),
+            totals=tuple(lines),
+            cost_usd=as_json(answer.total.cost_usd),
+            runs=answer.total.runs,
+            unpriced=answer.total.unpriced,
+            **common,
+        )
     return UsageAnswer(
-        start=_moment(question.timeline.span.since),
-        end=_moment(question.timeline.span.until),
-        bucket_width=page.asked.width.value,
-        group_by=dimensions,
         buckets=tuple(
             UsageBucket(
-                start=_moment(question.timeline.bucket(number).since),
-                end=_moment(question.timeline.bucket(number).until),
-                groups=tuple(_group(dimensions, group, sums) for group, sums in rows_of(answer, number)),
+                _moment(span.since),
+                _moment(span.until),
+                tuple(_group(dimensions, group, sums) for group, sums in rows_of(answer, number)),
             )
-            for number in page.numbers
+            for number, span in spans
         ),
         totals=tuple(_group(dimensions, group, answer.groups.get(group, _NO_SUMS)) for group in _groups(answer)),
-        overlapping=True if answer.is_overlapping else UNSET,
-        key_names=UNSET if names is None else {str(id_): name for id_, name in names.items()},
-        has_more=page.next is not None,
-        next_page=page.next,
-        missing_cells=missing() or UNSET,
+        **common,
     )
 
 
-def _key_ids(answer: GroupAnswer) -> list[UUID]:
+def _key_ids(answer: GroupAnswer | CostLines) -> list[UUID]:
     place = answer.question.by.index(KEY)
     values = dict.fromkeys(group[place] for group in answer.groups)
     return [UUID(value) for value in values if value is not None and value != OTHER]
@@ -255,7 +306,7 @@ def _group(dimensions: tuple[str, ...], group: Group, sums: Sums) -> UsageGroup:
     totals, latency = sums.totals, sums.latency
     is_known = latency is not None or not totals.runs
     return UsageGroup(
-        group=dict(zip(dimensions, map(_value, group), strict=True)),
+        group=dict(zip(dimensions, map(value_of, group), strict=True)),
         runs=totals.runs,
         errors=totals.errors,
         timeouts=totals.timeouts,
@@ -273,15 +324,8 @@ def _group(dimensions: tuple[str, ...], group: Group, sums: Sums) -> UsageGroup:
     )
 
 
-def _value(value: str | None) -> str | None:
-    return OTHER_NAME if value == OTHER else value
-
-
 def _moment(at: datetime) -> str:
     return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
-_COLUMNS = tuple(field.encode_name for field in msgspec.structs.fields(UsageGroup) if field.name != "group")
 
 
 def _as_csv(page: _Page) -> Reply:
@@ -292,29 +336,37 @@ def _as_csv(page: _Page) -> Reply:
     return Reply("".join(csv_parts(page.answer, page.asked.group_by, page.numbers)).encode(), 200, headers)
 
 
-def csv_parts(answer: GroupAnswer, dimensions: tuple[str, ...], numbers: Iterable[int] | None = None) -> Iterator[str]:
+def csv_parts(
+    answer: GroupAnswer | CostLines, dimensions: tuple[str, ...], numbers: Iterable[int] | None = None
+) -> Iterator[str]:
     """Yield these buckets, or all, as parts of a file with a row for each group; a value that is null is blank."""
     timeline = answer.question.timeline
-    yield _lines([["start", "end", *map(guarded, dimensions), *_COLUMNS]])
+    columns = msgspec.structs.fields(LineGroup if isinstance(answer, CostLines) else UsageGroup)[1:]
+    yield _lines([["start", "end", *map(guarded, dimensions), *(one.encode_name for one in columns)]])
     for number in range(len(timeline.starts)) if numbers is None else numbers:
+        moments = [*map(_moment, timeline.bucket(number))]
         yield _lines(
             [
-                *map(_moment, timeline.bucket(number)),
-                *(guarded(_value(one) or "") for one in group),
-                *_cells(_group(dimensions, group, sums)),
+                *moments,
+                *(guarded(one or "") for one in row.group.values()),
+                *(_cell(getattr(row, one.name)) for one in columns),
             ]
-            for group, sums in rows_of(answer, number)
+            for row in _rows(answer, dimensions, number)
         )
+
+
+def _rows(
+    answer: GroupAnswer | CostLines, dimensions: tuple[str, ...], number: int
+) -> Iterator[UsageGroup] | Iterator[LineGroup]:
+    if isinstance(answer, CostLines):
+        return _lines_of(answer, dimensions, number)
+    return (_group(dimensions, group, sums) for group, sums in rows_of(answer, number))
 
 
 def _lines(rows: Iterable[Sequence[str]]) -> str:
     file = StringIO()
     csv.writer(file, lineterminator="\r\n").writerows(rows)
     return file.getvalue()
-
-
-def _cells(row: UsageGroup) -> Iterator[str]:
-    return (_cell(getattr(row, field.name)) for field in msgspec.structs.fields(UsageGroup)[1:])
 
 
 def _cell(value: Any) -> str:  # noqa: ANN401  # A field of a group.

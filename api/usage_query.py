@@ -14,6 +14,7 @@ from werkzeug.datastructures import MultiDict
 from api.cells import OfCell
 from runtally.errors import Detail, InvalidFilter, InvalidPayload, InvalidRange
 from runtally.fields import ProjectId, camel, parse_whole
+from runtally.runs.cost_lines import LINE
 from runtally.usage.dimensions import DIMENSIONS, METADATA, Dimension, dimension_named
 from runtally.usage.filter import NAMES, Outcome, RunFilter
 from runtally.usage.plan import GroupQuestion
@@ -27,7 +28,7 @@ DEFAULT_GROUPS = 50
 MAX_DIMENSIONS = 2
 _LONGEST_NAME = 64
 _NAME = re.compile(r"[A-Za-z.]{1,64}")
-_GROUPED_BY = (*DIMENSIONS, f"{METADATA}<key>")
+_GROUPED_BY = (*DIMENSIONS, f"{METADATA}<key>", LINE)
 _PAGE = re.compile(r"([1-9][0-9]{0,8})(?:-([0-9]{1,12})-([0-9]{1,12}))?")
 _FIRST = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -78,7 +79,7 @@ class UsageQuery(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
         list[str],
         Meta(
             max_length=MAX_DIMENSIONS,
-            description=f"Repeated for two: {', '.join(_GROUPED_BY)}.",
+            description=f"Repeated for two: {', '.join(_GROUPED_BY)}. With `line` the groups are the lines of costs.",
         ),
     ] = msgspec.field(default_factory=list)
     limit: Annotated[
@@ -116,6 +117,8 @@ class UsageRequest:
     question: GroupQuestion
     group_by: tuple[str, ...]
     """The names of the dimensions as the query spells them, which may be `metadata.env` for `metadata.environment`."""
+    has_lines: bool
+    """Whether the lines of costs are asked for."""
     width: BucketWidth
     page: int
     page_suffix: str
@@ -154,7 +157,8 @@ def read_request(args: "MultiDict[str, str]", project_id: str | None, now: datet
     question = GroupQuestion(timeline, run_filter.replace(project_id=project_id), by, limit=limit)
     seconds = tuple(int(at.timestamp()) for at in span)
     suffix = "" if "start" in args else f"-{seconds[0]}-{seconds[1]}"
-    return UsageRequest(question, tuple(args.getlist("groupBy")), width, page, suffix, format_)
+    names = tuple(args.getlist("groupBy"))
+    return UsageRequest(question, names, LINE in names, width, page, suffix, format_)
 
 
 def _unknown(args: "MultiDict[str, str]") -> Iterator[Detail]:
@@ -194,11 +198,11 @@ def _whole(args: Mapping[str, str], name: str, most: int, details: list[Detail])
 
 
 def _dimensions(names: list[str], details: list[Detail]) -> tuple[Dimension, ...]:
-    found = [dimension_named(name) for name in names]
+    found = [dimension_named(name) for name in names if name != LINE]
     by = tuple(one for one in found if one is not None)
     if len(by) < len(found):
         details.append(Detail("groupBy", f"must be one of {', '.join(_GROUPED_BY)}"))
-    if len(found) > MAX_DIMENSIONS or len(set(by)) < len(by):
+    if len(names) > MAX_DIMENSIONS or len(set(names)) < len(names) or len(set(by)) < len(by):
         details.append(Detail("groupBy", "must name at most two different dimensions"))
     return by
 

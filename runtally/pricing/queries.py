@@ -37,8 +37,14 @@ ORDER BY id
 """
 
 # Withdrawn entries are included: runs that they priced still name them.
-SELECT_CANDIDATE = f"""{_CANDIDATE}
-   WHERE id = $1
+SELECT_CANDIDATES_OF = f"""{_CANDIDATE}
+   WHERE id = ANY($1)
+"""
+SELECT_VARIANTS = """
+  SELECT id,
+         variants
+    FROM price_entries
+   WHERE variants IS NOT NULL
 """
 
 # Three numbers of each table tell every change: a deletion changes the count, an insertion the greatest id, and a
@@ -90,9 +96,19 @@ async def select_discounts(connection: Connection, project_id: str | None = None
     return tuple(Discount(*row) for row in await connection.fetch(SELECT_DISCOUNTS, project_id))
 
 
+async def select_candidates_of(connection: Connection, ids: Sequence[int]) -> tuple[PriceCandidate, ...]:
+    """Read the entries that still exist, withdrawn ones too."""
+    return tuple(_candidate(row) for row in await connection.fetch(SELECT_CANDIDATES_OF, ids))
+
+
 async def select_candidate(connection: Connection, entry_id: int) -> PriceCandidate | None:
-    row = await connection.fetchrow(SELECT_CANDIDATE, entry_id)
-    return _candidate(row) if row else None
+    [candidate] = await select_candidates_of(connection, [entry_id]) or (None,)
+    return candidate
+
+
+async def select_variants(connection: Connection) -> dict[int, str]:
+    """Read the variants of the entries that have any, withdrawn ones too."""
+    return {row["id"]: row["variants"] for row in await connection.fetch(SELECT_VARIANTS)}
 
 
 def _candidate(row: asyncpg.Record) -> PriceCandidate:

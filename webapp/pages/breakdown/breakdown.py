@@ -12,7 +12,7 @@ from quart import Blueprint, Response, request
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
-from api.usage import csv_parts
+from api.usage import csv_parts, read_answer
 from api.usage_query import read_request
 from runtally.access.scopes import Scope, demand
 from runtally.cells.request import demand_all
@@ -21,7 +21,6 @@ from runtally.runs.read import read_latencies
 from runtally.runs.values import Latencies
 from runtally.spreadsheets import BOM
 from runtally.usage.dimensions import BY_MODEL, KEY, MODEL, Dimension
-from runtally.usage.groups.groups import GroupSource, read_groups_of
 from runtally.usage.groups.summaries import read_totals
 from runtally.usage.overview.project_queries import select_projects
 from runtally.usage.question import LatencyDetail
@@ -176,9 +175,9 @@ async def breakdown_csv() -> ResponseReturnValue:
     asked = read_request(query, project_id, services().clock())
     if not all(map(is_open, (*asked.question.by, *asked.question.filter.dimensions))):
         raise Forbidden
-    async with services().cells.snapshots(project_id) as snapshots:
-        sources = [GroupSource.of(one) for one in snapshots.every]
-        answer = await read_groups_of(sources, dataclasses.replace(asked.question, latencies=LatencyDetail.NONE))
+    asked = dataclasses.replace(asked, question=dataclasses.replace(asked.question, latencies=LatencyDetail.NONE))
+    async with services().cells.snapshots(project_id) as snapshots, services().open_control(snapshots) as control:
+        answer = await read_answer(snapshots, control, asked)
     demand_all()
 
     response = Response(

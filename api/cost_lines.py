@@ -1,0 +1,105 @@
+"""The answer of GET /api/usage by line: which lines the costs of each group consist of."""
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from api.cells import MissingCells
+from api.metrics import Count
+from runtally.fields import camel
+from runtally.money import as_json
+from runtally.runs.cost_lines import LINE, NAMES, GroupLines, LineSum
+from runtally.units import LINES, Measured
+from runtally.usage.dimensions import OTHER, OTHER_NAME
+from runtally.usage.plan import Group
+
+Amount = Annotated[
+    msgspec.Raw, Meta(description="US dollars, every digit exact.", extra_json_schema={"type": "number"})
+]
+Moment = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+_REQUEST = "request"
+
+
+class LineGroup(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
+    """What a line of the costs of a group's runs came to."""
+
+    group: Annotated[
+        dict[str, str | None],
+        Meta(description=f"The value of each dimension of groupBy; of `line` one of {', '.join(NAMES)}."),
+    ]
+    name: Annotated[str, Meta(description="The line for people.")]
+    cost_usd: Annotated[Amount, Meta(description="Below zero where a service tier costs less.")]
+    quantity: Annotated[
+        msgspec.Raw | None,
+        Meta(
+            description="How many units were charged at their own price; null for lines without units.",
+            extra_json_schema={"type": "number"},
+        ),
+    ]
+    measured: Annotated[Measured | None, Meta(description="What the quantity counts.")]
+
+
+class LineBucket(msgspec.Struct, frozen=True):
+    """The lines of the groups that have runs in a bucket."""
+
+    start: Moment
+    end: Annotated[str, Meta(description="Exclusive.", extra_json_schema={"format": "date-time"})]
+    groups: tuple[LineGroup, ...]
+
+
+class LinesAnswer(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
+    """A page of buckets, oldest first, and the lines over all of the time: group by group, the most expensive first."""
+
+    ok: Literal[True] = True
+    start: Moment
+    end: Moment
+    bucket_width: str
+    group_by: tuple[str, ...]
+    buckets: tuple[LineBucket, ...]
+    totals: Annotated[
+        tuple[LineGroup, ...],
+        Meta(description="Over all of the time, whatever the page. They add up to costUSD, to the last digit."),
+    ]
+    cost_usd: Annotated[Amount, Meta(description="All lines together.")]
+    runs: Count
+    unpriced: Annotated[int, Meta(ge=0, description="Runs whose cost is not known; they are in no line.")]
+    overlapping: (
+        Annotated[Literal[True], Meta(description="A run is in the group of each of its tags.")] | UnsetType
+    ) = UNSET
+    key_names: (
+        Annotated[dict[str, str], Meta(description="Name of each key by its id, where groupBy has key.")] | UnsetType
+    ) = UNSET
+    has_more: bool
+    next_page: str | None
+    missing_cells: MissingCells | UnsetType = UNSET
+
+
+def line_groups(dimensions: tuple[str, ...], group: Group, found: GroupLines) -> Iterator[LineGroup]:
+    """Yield the lines of a group, the most expensive first; `dimensions` are the names of groupBy, `line` among them."""
+    for line, sums in found.sorted:
+        values = iter(group)
+        yield LineGroup(
+            group={name: line if name == LINE else value_of(next(values)) for name in dimensions},
+            name=NAMES[line],
+            cost_usd=as_json(sums.amount_usd),
+            quantity=_quantity(line, sums),
+            measured=_measured(line),
+        )
+
+
+def value_of(value: str | None) -> str | None:
+    """Return a value of a group as answers have it."""
+    return OTHER_NAME if value == OTHER else value
+
+
+def _quantity(line: str, sums: LineSum) -> msgspec.Raw | None:
+    return None if _measured(line) is None else as_json(Decimal(sums.quantity))
+
+
+def _measured(line: str) -> Measured | None:
+    if line == _REQUEST:
+        return Measured.REQUESTS
+    return LINES[line].measured if line in LINES else None

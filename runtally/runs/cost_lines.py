@@ -1,0 +1,247 @@
+"""The cost of many runs by line: what input, cache reads, output, searches, service tiers and regions came to.
+
+The lines add up to the cost to the last digit. Costs without lines have one of their own: those that were reported, those that
+differ from what their price says today, and those of runs that are in the database no more.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import TypeVar
+
+from runtally.db.database import Connection
+from runtally.errors import DimensionNotTracked
+from runtally.pricing.cost import lines_of, price_for_run
+from runtally.pricing.discount import Discount, less_discount
+from runtally.pricing.match import PriceCandidate
+from runtally.pricing.queries import select_candidates_of, select_discounts, select_variants
+from runtally.pricing.rates import read_variants
+from runtally.runs.cost_line_queries import PricedAlike, Varying, select_priced_alike
+from runtally.units import LINES
+from runtally.usage import masking
+from runtally.usage.dimensions import OTHER
+from runtally.usage.groups.groups import GroupSource, read_groups_of
+from runtally.usage.groups.queries import count_runs
+from runtally.usage.groups.slices import SliceKey
+from runtally.usage.overview.project_queries import select_dropped_before
+from runtally.usage.plan import Group, GroupQuestion, Plan
+from runtally.usage.question import LatencyDetail
+from runtally.usage.snapshots import Snapshots
+from runtally.usage.sources import Source
+from runtally.usage.timeline import Cover
+
+Place = TypeVar("Place", bound=Hashable)
+
+MAX_RUNS_READ = 1_000_000
+"""The runs that one question may read."""
+MAX_ROWS = 100_000
+"""The sums that one question may read: of each bucket, group and price."""
+LINE = "line"
+"""The name by which usage is grouped by line."""
+REPORTED, CHANGED, REMOVED = "reported", "otherPrice", "removed"
+NAMES = {
+    **{name: unit.label for name, unit in LINES.items()},
+    "request": "Fee for each request",
+    "tier": "Service tier",
+    "region": "Region",
+    REPORTED: "Reported cost",
+    CHANGED: "Priced otherwise",
+    REMOVED: "Runs that are not kept",
+}
+"""The lines in their order, with their names for people."""
+_ZERO = Decimal(0)
+
+
+@dataclass(slots=True)
+class LineSum:
+    """What a line came to."""
+
+    amount_usd: Decimal = _ZERO
+    quantity: int | Decimal = 0
+
+
+Lines = dict[str, LineSum]
+"""The sums by the names of their lines."""
+
+
+@dataclass(slots=True)
+class GroupLines:
+    """The lines of a group of runs."""
+
+    lines: Lines = field(default_factory=dict)
+    runs: int = 0
+    unpriced: int = 0
+    """Runs whose cost is not known; they are in no line."""
+
+    @property
+    def cost_usd(self) -> Decimal:
+        return sum((one.amount_usd for one in self.lines.values()), _ZERO)
+
+    @property
+    def sorted(self) -> list[tuple[str, LineSum]]:
+        """The lines, the most expensive first, those that cost the same in their order."""
+        order = list(NAMES)
+        return sorted(self.lines.items(), key=lambda item: (-item[1].amount_usd, order.index(item[0])))
+
+    def add(self, name: str, amount_usd: Decimal, quantity: int | Decimal = 0) -> None:
+        line = self.lines.setdefault(name, LineSum())
+        line.amount_usd += amount_usd
+        line.quantity += quantity
+
+    def merge(self, other: "GroupLines") -> None:
+        for name, line in other.lines.items():
+            self.add(name, line.amount_usd, line.quantity)
+        self.runs += other.runs
+        self.unpriced += other.unpriced
+
+
+@dataclass(frozen=True, slots=True)
+class CostLines:
+    """The lines of groups over a whole time range and in each of its buckets."""
+
+    question: GroupQuestion
+    groups: Mapping[Group, GroupLines]
+    """The most expensive group first, all that have none of their own last."""
+    slices: Mapping[SliceKey, GroupLines]
+
+    @property
+    def total(self) -> GroupLines:
+        """The lines of all runs; meaningless for groups that overlap."""
+        found = GroupLines()
+        for one in self.groups.values():
+            found.merge(one)
+        return found
+
+    @property
+    def is_overlapping(self) -> bool:
+        """Whether a run may be in several groups."""
+        return any(one.is_list for one in self.question.by)
+
+
+async def read_cost_lines(snapshots: Snapshots, control: Connection, question: GroupQuestion) -> CostLines:
+    """Answer which lines the costs of a question's runs consist of; its measures and its rank say nothing here.
+
+    Raises `DimensionNotTracked` where too many runs would have to be read, or runs that are not kept.
+    """
+    project_id = question.filter.project_id
+    masking.demand_open(project_id, question.filter.dimensions)
+    discounts = await select_discounts(control, project_id)
+    varying = _varying(await select_variants(control), discounts)
+    rows = [row for of_one in await snapshots.of_each(lambda one: _rows(one, question, varying)) for row in of_one]
+    ids = sorted({row.entry_id for row in rows if row.entry_id is not None})
+    entries = {one.price.id: one for one in await select_candidates_of(control, ids)}
+    slices = _merged(((row.number, row.group), _lines_of(row, entries, discounts)) for row in rows)
+    if any(await snapshots.of_each(lambda one: _lacks_runs(one, question))):
+        await _add_removed(snapshots, question, slices)
+    return _answer(question, slices)
+
+
+async def _rows(connection: Connection, question: GroupQuestion, varying: Varying) -> list[PricedAlike]:
+    span = question.timeline.span
+    plan = Plan(Source.RUNS, Cover((), (span,)))
+    if await count_runs(connection, question, plan, (span,), MAX_RUNS_READ) > MAX_RUNS_READ:
+        raise DimensionNotTracked(
+            f"More than {MAX_RUNS_READ:,} runs would have to be read for the lines of their costs: ask for a shorter time, or "
+            "filter."
+        )
+    rows = await select_priced_alike(connection, question, span, varying, MAX_ROWS)
+    if rows is None:
+        raise DimensionNotTracked(
+            "There are too many groups in buckets for the lines of their costs: use longer buckets, or ask for a shorter time."
+        )
+    return rows
+
+
+def _varying(variants: Mapping[int, str], discounts: Iterable[Discount]) -> Varying:
+    entries = {id_: read_variants(text) for id_, text in variants.items()}
+    every = [(id_, one) for id_, of_entry in entries.items() for one in of_entry]
+    timed = [(id_, one) for id_, one in every if one.hours or one.weekdays]
+    lengths = [(id_, one.above_input_tokens) for id_, one in every if one.above_input_tokens is not None]
+    return Varying(
+        tuple(entries),
+        tuple({id_ for id_, _ in timed}),
+        tuple({minute for _, one in timed for window in one.hours for minute in window}),
+        tuple({id_ for id_, _ in lengths}),
+        tuple({length for _, length in lengths}),
+        tuple({one.project_id for one in discounts}),
+        tuple({at for one in discounts for at in (one.effective_from, one.effective_to) if at is not None}),
+    )
+
+
+def _lines_of(row: PricedAlike, entries: Mapping[int, PriceCandidate], discounts: Sequence[Discount]) -> GroupLines:
+    """Return the lines of runs that are priced alike."""
+    found = GroupLines(runs=row.runs, unpriced=row.runs - row.priced)
+    if row.entry_id is None:
+        if row.priced:
+            found.add(REPORTED, row.cost_usd)
+        return found
+    entry = entries.get(row.entry_id)
+    if entry is not None:
+        price = entry.price
+        if entry.project_id is None and row.project_id is not None and row.provider is not None:
+            of_project = [one for one in discounts if one.project_id == row.project_id]
+            price = less_discount(price, of_project, row.provider, row.at)
+        for line in lines_of(row.usage, price_for_run(price, row.tier, row.region, row.at, row.input_tokens)):
+            # A fee is for each run; all else follows from the sums.
+            times = row.runs if line.name == "request" else 1
+            found.add(line.name, line.amount_usd * times, line.quantity * times)
+    if rest := row.cost_usd - found.cost_usd:
+        found.add(CHANGED, rest)
+    return found
+
+
+async def _lacks_runs(connection: Connection, question: GroupQuestion) -> bool:
+    before = await select_dropped_before(connection, question.filter.project_id)
+    return before is not None and question.timeline.span.since < before
+
+
+async def _add_removed(snapshots: Snapshots, question: GroupQuestion, slices: dict[SliceKey, GroupLines]) -> None:
+    """Add what the stored sums have in addition to the runs that are kept. Raises `DimensionNotTracked`."""
+    if not question.is_of_models:
+        raise DimensionNotTracked(
+            "Some runs of this time are in the database no more, so the lines of their costs are not known: choose a later start, "
+            "or group and filter by no more than provider and model, and their cost is a line of its own."
+        )
+    sums = replace(question, measures=("runs", "unpriced", "cost_usd"), limit=MAX_ROWS, latencies=LatencyDetail.NONE)
+    answer = await read_groups_of([GroupSource.of(one) for one in snapshots.every], sums)
+    for place, stored in answer.slices.items():
+        found = slices.setdefault(place, GroupLines())
+        if rest := stored.totals.cost_usd - found.cost_usd:
+            found.add(REMOVED, rest)
+        found.runs, found.unpriced = stored.totals.runs, stored.totals.unpriced
+
+
+def _answer(question: GroupQuestion, slices: Mapping[SliceKey, GroupLines]) -> CostLines:
+    """Add up the buckets of each group, and all groups without a high rank."""
+    shown = _shown(question)
+    slices = _merged(((number, shown(group)), one) for (number, group), one in slices.items())
+    groups = _merged((group, one) for (_, group), one in slices.items())
+    ranked = sorted(
+        groups, key=lambda group: (-groups[group].cost_usd, -groups[group].runs, [one or "" for one in group])
+    )
+    named = dict.fromkeys(group for group in ranked[: question.limit] if OTHER not in group)
+    rest = (OTHER,) * len(question.by)
+
+    def kept(group: Group) -> Group:
+        return group if group in named else rest
+
+    whole = _merged((kept(group), one) for group, one in groups.items())
+    return CostLines(
+        question,
+        {group: whole[group] for group in (*named, *(() if rest in named else (rest,))) if group in whole},
+        _merged(((number, kept(group)), one) for (number, group), one in slices.items()),
+    )
+
+
+def _shown(question: GroupQuestion) -> Callable[[Group], Group]:
+    """Return how the reader may see the values of a group."""
+    project_id, by = question.filter.project_id, question.by
+    places = masking.hidden_places(project_id, by)
+    return lambda group: masking.mask_group(project_id, by, places, group) if places else group
+
+
+def _merged(groups: Iterable[tuple[Place, GroupLines]]) -> dict[Place, GroupLines]:
+    found: dict[Place, GroupLines] = {}
+    for place, one in groups:
+        found.setdefault(place, GroupLines()).merge(one)
+    return found
