@@ -20,7 +20,7 @@ from runtally.archive.queries import select_contents
 from runtally.clock import Clock
 from runtally.db.database import Connection
 from runtally.db.queries import select_closed_tables, select_server
-from runtally.db.schema import CELL, REPORTING, are_current, is_current, newest, version_of
+from runtally.db.schema import CELL, REPORTING, advice, are_current, is_current, newest, version_of
 from runtally.errors import ArchiveError, ArchiveUnavailable, AwaitedCell, StoreUnavailable, WrongCell
 from runtally.models.otlp import Client
 from runtally.otlp.queries import select_clients
@@ -144,7 +144,7 @@ async def examine_cell(
     try:
         async with cell as connection:
             if not await are_current(connection, CELL):
-                return [Finding(check, State.FAIL, "tables are not those of this version; run `runtally migrate`")]
+                return [Finding(check, State.FAIL, await advice(connection))]
             server = await select_server(connection)
             relay = _relay(await get_relay_status(connection), clock(), name)
             archived = await examine_archive(archive, connection, name)
@@ -159,9 +159,7 @@ async def examine_cell(
 async def examine_reporting(connection: Connection) -> Finding:
     """The database of the reporting table, where that is another one. Raises `StoreUnavailable`."""
     if await version_of(connection, REPORTING) != newest(REPORTING):
-        return Finding(
-            "reporting", State.FAIL, "the reporting table is not that of this version; run `runtally migrate`"
-        )
+        return Finding("reporting", State.FAIL, await advice(connection))
     return Finding("reporting", State.OK, "the reporting table is up to date")
 
 
@@ -173,10 +171,7 @@ async def examine_database(connection: Connection, clock: Clock, book: PriceBook
     ahead = server.at - (before + (after - before) / 2)
     findings = [_version(server.major, server.version), _clock(ahead)]
     if not await is_current(connection):
-        return [
-            *findings,
-            Finding("migrations", State.FAIL, "tables are not those of this version; run `runtally migrate`"),
-        ]
+        return [*findings, Finding("migrations", State.FAIL, await advice(connection))]
     findings.append(Finding("migrations", State.OK, "tables are up to date"))
     if closed := await select_closed_tables(connection):
         return [*findings, _rights(closed)]

@@ -4,7 +4,7 @@ from sqlmodel import SQLModel
 
 import runtally.models  # noqa: F401  # So that all tables are known.
 from runtally.db.database import Connection
-from runtally.db.schema import HISTORIES, History, newest, version_of
+from runtally.db.schema import HISTORIES, History, advice, newest, version_of
 from runtally.errors import StoreUnavailable
 
 
@@ -21,9 +21,7 @@ async def revisions(connection: Connection) -> dict[str, str]:
     found = {one.version_table: await version_of(connection, one) for one in HISTORIES}
     made_of = {table: version for table, version in found.items() if version is not None}
     if any(made_of[one.version_table] != newest(one) for one in HISTORIES if one.version_table in made_of):
-        raise StoreUnavailable(
-            "The tables of the database are not those of this version; run `runtally migrate` first."
-        )
+        raise StoreUnavailable(f"The database's {await advice(connection)}.")
     return made_of
 
 

@@ -20,6 +20,7 @@ NO_RIGHTS = "its user may not use or create the tables; make it the owner of the
 NO_TABLES = "it has no tables of Runtally, or not all of them; run `runtally migrate`"
 FULL = "its server has no connection left; raise max_connections there, or start fewer workers"
 NOT_YET = "its server is starting or stopping; try again in a moment"
+DISK_FULL = "the disk of its server is full; make room there, and nothing has to be restarted"
 NO_WRITES = (
     "its server takes no writes: name the one that does, or all of them with commas between; or its disk is full"
 )
@@ -33,6 +34,7 @@ _REASONS: tuple[tuple[type[BaseException], str], ...] = (
     (asyncpg.InsufficientPrivilegeError, NO_RIGHTS),
     (asyncpg.UndefinedTableError, NO_TABLES),
     (asyncpg.TooManyConnectionsError, FULL),
+    (asyncpg.DiskFullError, DISK_FULL),
     (asyncpg.CannotConnectNowError, NOT_YET),
     (asyncpg.TargetServerAttributeNotMatched, NO_WRITES),
     (asyncpg.ReadOnlySQLTransactionError, NO_WRITES),

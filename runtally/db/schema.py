@@ -70,6 +70,14 @@ async def is_behind(connection: Connection, history: History) -> bool:
     return version is None or version < newest(history)
 
 
+async def advice(connection: Connection) -> str:
+    """Return what to do about tables that are not those of this code, as the rest of a sentence."""
+    found = [(await version_of(connection, one), newest(one)) for one in HISTORIES]
+    if any(version is not None and version > needed for version, needed in found):
+        return "tables are those of a newer version of Runtally; use that one, or restore a backup from before it"
+    return "tables are not those of this version; run `runtally migrate`"
+
+
 async def version_of(connection: Connection, history: History) -> str | None:
     """Return the database's version; None if the history's tables do not exist."""
     if await connection.fetchval("SELECT to_regclass($1)", history.version_table) is None:

@@ -32,9 +32,9 @@ def blank_database_url(postgres: Postgres) -> str:
     return postgres.create(f"blank_{uuid.uuid4().hex}")
 
 
-def runtally(command: str, database_url: str, **more: str) -> Result:
+def runtally(command: str, database_url: str, *arguments: str, **more: str) -> Result:
     environment = {"DATABASE_URL": database_url, "INGEST_API_KEY": KEY, "SECRET_KEY": KEY, **more}
-    return CliRunner().invoke(main, [command], env=environment)
+    return CliRunner().invoke(main, [command, *arguments], env=environment)
 
 
 def states_of(result: Result) -> dict[str, str]:
@@ -74,6 +74,22 @@ def test_a_database_without_prices_is_a_warning(empty_database_url: str) -> None
         "prices": "warn",
         "relay": "ok",
     }
+
+
+@pytest.mark.parametrize("history", ["alembic_version", "cell_alembic_version", "reporting_alembic_version"])
+async def test_for_tables_of_a_newer_version_the_advice_is_that_version(
+    empty_database_url: str, history: str, tmp_path: Path
+) -> None:
+    async with Database(empty_database_url) as database, database.connection() as connection:
+        await connection.execute(f"UPDATE {history} SET version_num = '9999'")  # Ours.
+
+    examined = await asyncio.to_thread(runtally, "doctor", empty_database_url)
+    saved = await asyncio.to_thread(runtally, "backup", empty_database_url, str(tmp_path / "backup.zip"))
+
+    assert (examined.exit_code, saved.exit_code) == (1, 1)
+    advice = "tables are those of a newer version of Runtally; use that one, or restore a backup from before it"
+    assert message_of(examined, "migrations").strip() == advice
+    assert saved.output == f"Error: The database's {advice}.\n"
 
 
 async def test_a_pattern_that_cannot_be_used_is_a_warning(empty_database_url: str) -> None:

@@ -8,7 +8,7 @@ import click
 
 from runtally.clock import system_clock
 from runtally.db.database import Database
-from runtally.db.schema import CELL, CONTROL, REPORTING, History, are_current, is_current, version_of
+from runtally.db.schema import CELL, CONTROL, REPORTING, History, advice, are_current, is_current, version_of
 from runtally.directory import adding, queries
 from runtally.directory.directory import Directory, Membership
 from runtally.embedded.lifecycle import database_url
@@ -180,7 +180,7 @@ async def _refuse(url: str, name: str, cell_url: str) -> None:
     async with Database(url) as control, Database(cell_url) as cell:
         async with control.connection() as connection:
             if not await is_current(connection):
-                raise StoreUnavailable("The database does not have this version's tables yet; run `runtally migrate`.")
+                raise StoreUnavailable(f"The database's {await advice(connection)}.")
         try:
             is_new = await _is_new(name, cell)
         except StoreUnavailable as error:

@@ -8,7 +8,7 @@ from typing import TypeVar
 import click
 
 from runtally.db.database import Database
-from runtally.db.schema import CELL, LIVE, REPORTING, are_current, newest, version_of
+from runtally.db.schema import CELL, LIVE, REPORTING, advice, are_current, newest, version_of
 from runtally.embedded.lifecycle import database_url
 from runtally.errors import SettingsError, StoreUnavailable
 from runtally.settings import MAIN, Settings, load_settings
@@ -112,4 +112,4 @@ async def _check(database: Database, name: str) -> None:
     async with database.connection() as connection:
         reporting = await version_of(connection, REPORTING)
         if not await are_current(connection, *histories) or reporting not in {None, newest(REPORTING)}:
-            raise StoreUnavailable("The database does not have this version's tables yet; run `runtally migrate`.")
+            raise StoreUnavailable(f"The database's {await advice(connection)}.")

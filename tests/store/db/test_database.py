@@ -17,7 +17,7 @@ from structlog.testing import LogCapture
 
 from runtally.db import database as module
 from runtally.db.database import Database
-from runtally.db.reasons import NO_WRITES, REFUSED
+from runtally.db.reasons import DISK_FULL, NO_WRITES, REFUSED
 from runtally.errors import QueryTooSlow, StoreUnavailable
 from tests.ops.processes import go_on
 from tests.serving import free_port
@@ -88,6 +88,14 @@ async def test_a_server_that_takes_no_writes_is_asked_again_over_a_new_connectio
 
         await by_connection(operator, f'ALTER DATABASE "{name}" RESET default_transaction_read_only')
         await run(database, "CREATE TABLE written ()")
+
+
+@both
+async def test_a_full_disk_is_called_a_full_disk(database: Database, run: Run) -> None:
+    with pytest.raises(StoreUnavailable) as caught:
+        await run(database, "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'disk_full'; END $$")
+
+    assert caught.value.reason == DISK_FULL
 
 
 @both
