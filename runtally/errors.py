@@ -107,6 +107,11 @@ class InvalidName(RuntallyError):
     message = "Give a name that is not blank."
 
 
+class InvalidBill(RuntallyError):
+    code = "invalid_bill"
+    message = "Give a vendor's report of usage or costs, or an amount; nothing was stored."
+
+
 class InvalidRetention(RuntallyError):
     code = "invalid_retention"
     message = "Give a number of days, or keep runs for ever."

@@ -5,6 +5,7 @@ from sqlmodel import SQLModel
 import runtally.models.alert
 import runtally.models.archive
 import runtally.models.audit
+import runtally.models.bill
 import runtally.models.budget
 import runtally.models.cell
 import runtally.models.colour

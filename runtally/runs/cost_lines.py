@@ -123,17 +123,23 @@ async def read_cost_lines(snapshots: Snapshots, control: Connection, question: G
 
     Raises `DimensionNotTracked` where too many runs would have to be read, or runs that are not kept.
     """
-    project_id = question.filter.project_id
-    masking.demand_open(project_id, question.filter.dimensions)
-    discounts = await select_discounts(control, project_id)
-    varying = _varying(await select_variants(control), discounts)
-    rows = [row for of_one in await snapshots.of_each(lambda one: _rows(one, question, varying)) for row in of_one]
+    masking.demand_open(question.filter.project_id, question.filter.dimensions)
+    discounts = await select_discounts(control, question.filter.project_id)
+    rows = await read_priced_alike(snapshots, control, question, discounts)
     ids = sorted({row.entry_id for row in rows if row.entry_id is not None})
     entries = {one.price.id: one for one in await select_candidates_of(control, ids)}
     slices = _merged(((row.number, row.group), _lines_of(row, entries, discounts)) for row in rows)
     if any(await snapshots.of_each(lambda one: _lacks_runs(one, question))):
         await _add_removed(snapshots, question, slices)
     return _answer(question, slices)
+
+
+async def read_priced_alike(
+    snapshots: Snapshots, control: Connection, question: GroupQuestion, discounts: Iterable[Discount]
+) -> list[PricedAlike]:
+    """Add up the runs of each bucket and group that one price holds for. Raises `DimensionNotTracked` where there are too many."""
+    varying = _varying(await select_variants(control), discounts)
+    return [row for of_one in await snapshots.of_each(lambda one: _rows(one, question, varying)) for row in of_one]
 
 
 async def _rows(connection: Connection, question: GroupQuestion, varying: Varying) -> list[PricedAlike]:

@@ -22,6 +22,7 @@ COMMANDS = {
     "users": "webapp.cli.users:users",
     "experiments": "webapp.cli.experiments:experiments",
     "prices": "webapp.cli.prices:prices",
+    "bills": "webapp.cli.bills:bills",
     "relay": "webapp.cli.relay:relay",
     "reporting": "webapp.cli.reporting:reporting",
     "rollups": "webapp.cli.rollups:rollups",

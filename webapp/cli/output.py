@@ -26,8 +26,12 @@ def record(**values: object) -> Record:
 
 def echo_json(value: Record | Iterable[Record]) -> None:
     """Print a record, or a list of them."""
-    found = value if isinstance(value, dict) else list(value)
-    click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+    echo_encoded(value if isinstance(value, dict) else list(value))
+
+
+def echo_encoded(value: object) -> None:
+    """Print what msgspec can encode, such as an answer of the API."""
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def json_line(value: Record) -> str:

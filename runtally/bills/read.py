@@ -1,0 +1,109 @@
+"""Read what was computed here for the days of a bill, and compare it."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+
+from runtally.bills.compare import Comparison, compare, compare_amount
+from runtally.bills.rows import DAY, BillRow
+from runtally.db.database import Connection
+from runtally.errors import DimensionNotTracked
+from runtally.models.bill import Bill
+from runtally.pricing.book import PriceBook
+from runtally.pricing.discount import Discount
+from runtally.pricing.queries import select_discounts
+from runtally.runs.cost_line_queries import PricedAlike
+from runtally.runs.cost_lines import read_priced_alike
+from runtally.units import COUNT_COLUMNS, Usage
+from runtally.usage.dimensions import MODEL, PROVIDER
+from runtally.usage.filter import RunFilter
+from runtally.usage.groups.groups import GroupSource, read_groups_of
+from runtally.usage.overview.project_queries import select_dropped_before
+from runtally.usage.plan import GroupQuestion
+from runtally.usage.question import LatencyDetail
+from runtally.usage.snapshots import Snapshots
+from runtally.usage.timeline import BucketWidth, Timeline
+from runtally.usage.window import TimeSpan
+
+Days = dict[date, list[PricedAlike]]
+_MOST_MODELS = 10_000
+_NOON = timedelta(hours=12)
+
+
+async def read_comparison(  # noqa: PLR0913, PLR0917  # Both sides, and what they are priced by.
+    snapshots: Snapshots, control: Connection, bill: Bill, rows: Sequence[BillRow], book: PriceBook, now: datetime
+) -> Comparison:
+    """Compare a bill with the runs of its provider over all projects. Raises `DimensionNotTracked` for too many runs on a day."""
+    discounts = await select_discounts(control, None)
+    since, until = (datetime.combine(day, time(), UTC) for day in (bill.since, bill.until))
+    dropped = [one for one in await snapshots.of_each(lambda one: select_dropped_before(one, None)) if one is not None]
+    # Days whose runs are gone, or some of them, have sums by model.
+    first = min(until, max([since, *(one.replace(hour=0, minute=0, second=0, microsecond=0) + DAY for one in dropped)]))
+    days: Days = defaultdict(list)
+    if since < first:
+        for day, row in await _read_sums(snapshots, _question(bill.provider, since, first, now)):
+            days[day].append(row)
+    if first < until:
+        await _read_runs(snapshots, control, _question(bill.provider, first, until, now), discounts, days)
+    if not rows:
+        return compare_amount(bill.amount_usd or Decimal(0), (row for found in days.values() for row in found))
+    return compare(rows, days, bill.provider, book)
+
+
+def _question(provider: str, since: datetime, until: datetime, now: datetime) -> GroupQuestion:
+    return GroupQuestion(
+        Timeline.of(TimeSpan(since, until), BucketWidth.DAY, now),
+        RunFilter(provider=provider),
+        (PROVIDER, MODEL),
+        limit=_MOST_MODELS,
+        latencies=LatencyDetail.NONE,
+    )
+
+
+async def _read_runs(
+    snapshots: Snapshots, control: Connection, question: GroupQuestion, discounts: Sequence[Discount], days: Days
+) -> None:
+    """Read all days at once, or each by itself where they have too many runs together."""
+    try:
+        found = await read_priced_alike(snapshots, control, question, discounts)
+    except DimensionNotTracked:
+        timeline = question.timeline
+        if len(timeline.starts) == 1:
+            raise
+        for start in timeline.starts:
+            one = replace(question, timeline=Timeline.of(TimeSpan(start, start + DAY), BucketWidth.DAY, timeline.now))
+            await _read_runs(snapshots, control, one, discounts, days)
+        return
+    for row in found:
+        days[question.timeline.starts[row.number].date()].append(row)
+
+
+async def _read_sums(snapshots: Snapshots, question: GroupQuestion) -> Iterator[tuple[date, PricedAlike]]:
+    answer = await read_groups_of([GroupSource.of(one) for one in snapshots.every], question)
+    return (
+        (
+            question.timeline.starts[number].date(),
+            PricedAlike(
+                number=number,
+                group=group,
+                entry_id=_ANY,
+                project_id=None,
+                provider=None,
+                tier=None,
+                region=None,
+                runs=sums.totals.runs,
+                priced=sums.totals.runs - sums.totals.unpriced,
+                cost_usd=sums.totals.cost_usd,
+                at=question.timeline.starts[number] + _NOON,
+                input_tokens=0,
+                usage=Usage(**{name: getattr(sums.totals, name) for name in COUNT_COLUMNS}),
+            ),
+        )
+        for (number, group), sums in answer.slices.items()
+    )
+
+
+_ANY = 0
+"""In place of the entries that priced runs which are gone."""

@@ -1,0 +1,173 @@
+"""Keep bills: what the vendor's report says, who gave it and when; never the file itself."""
+
+import uuid
+from collections.abc import Sequence
+from datetime import date, datetime
+from decimal import Decimal, InvalidOperation
+
+from sqlmodel import col, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from runtally.audit import Actor, Change, record
+from runtally.bills.rows import DAY, BillRow, Report, span_of, within
+from runtally.bills.stored import as_stored, stored_rows
+from runtally.clock import next_month
+from runtally.errors import Detail, InvalidBill, NotFound
+from runtally.fields import trimmed
+from runtally.models.bill import Bill
+from runtally.money import MAX_USD, plain
+from runtally.pricing.providers import stored_name
+
+MAX_BILLS = 1_000
+_AT_MOST = 400
+"""The days that a bill may be of."""
+
+
+async def list_bills(session: AsyncSession) -> Sequence[Bill]:
+    """List all bills, the newest period first."""
+    query = select(Bill).order_by(col(Bill.since).desc(), Bill.provider).limit(MAX_BILLS)
+    return (await session.exec(query)).all()
+
+
+async def get(session: AsyncSession, bill_id: uuid.UUID) -> Bill:
+    """Return a bill. Raises `NotFound`."""
+    bill = await session.get(Bill, bill_id)
+    if bill is None:
+        raise NotFound("There is no such bill; `runtally bills list` shows all.")
+    return bill
+
+
+async def add_reports(  # noqa: PLR0913  # What is stored, by whom and when.
+    session: AsyncSession,
+    by: Actor,
+    reports: Sequence[Report],
+    now: datetime,
+    *,
+    since: date | None = None,
+    until: date | None = None,
+    tolerance_usd: Decimal | None = None,
+    replaces: bool = False,
+) -> Bill:
+    """Store the reports of one vendor as a bill, from `since` to before `until`, or for the days that they have.
+
+    Raises `InvalidBill`, also where another bill of the vendor has one of the days, unless this one `replaces` it.
+    """
+    [provider, *others] = sorted({one.provider for one in reports})
+    if others:
+        raise InvalidBill(f"The files are of {provider}, {', '.join(others)}: give those of one vendor.")
+    if len({one.digest for one in reports}) < len(reports):
+        raise InvalidBill("Two of the files are the same.")
+    rows = [row for one in reports for row in one.rows]
+    first, end = span_of(rows)
+    since, until = since or first, until or end
+    rows = list(within(rows, since, until))
+    if not rows:
+        raise InvalidBill(f"The report is of {first} to {end - DAY}: none of these days are asked for.")
+    amounts = [row.amount_usd for row in rows if row.amount_usd is not None]
+    bill = Bill(
+        id=uuid.uuid4(),
+        provider=stored_name(provider),
+        since=since,
+        until=until,
+        amount_usd=sum(amounts, Decimal(0)) if amounts else None,
+        tolerance_usd=tolerance_usd,
+        files=[{"title": one.title, "sha256": one.digest} for one in reports],
+        rows=as_stored(rows),
+        created_at=now,
+        created_by=by.label or by.name,
+    )
+    return await _add(session, by, bill, now, replaces=replaces)
+
+
+async def add_amount(  # noqa: PLR0913, PLR0917  # What is stored, by whom and when.
+    session: AsyncSession,
+    by: Actor,
+    provider: str,
+    amount_usd: Decimal,
+    since: date,
+    until: date,
+    now: datetime,
+    *,
+    tolerance_usd: Decimal | None = None,
+    replaces: bool = False,
+) -> Bill:
+    """Store an amount of an invoice. Raises what `add_reports` raises."""
+    if not trimmed(provider):
+        raise InvalidBill(details=(Detail("provider", "Say whose bill it is, such as openai."),))
+    bill = Bill(
+        id=uuid.uuid4(),
+        provider=stored_name(provider),
+        since=since,
+        until=until,
+        amount_usd=amount_usd,
+        tolerance_usd=tolerance_usd,
+        files=[],
+        rows=[],
+        created_at=now,
+        created_by=by.label or by.name,
+    )
+    return await _add(session, by, bill, now, replaces=replaces)
+
+
+async def remove(session: AsyncSession, by: Actor, bill_id: uuid.UUID) -> None:
+    """Remove a bill. Raises `NotFound`."""
+    bill = await get(session, bill_id)
+    await session.delete(bill)
+    record(session, by, Change("bill.removed", _name(bill), None, _shown(bill), {}))
+
+
+def parse_month(text: str) -> tuple[date, date]:
+    """Return the first day of a month such as 2026-11, and the first one of the next. Raises `InvalidBill`."""
+    try:
+        first = datetime.strptime(text.strip(), "%Y-%m")  # noqa: DTZ007  # A day of the calendar.
+    except ValueError:
+        raise InvalidBill(details=(Detail("month", "Write a month as 2026-11."),)) from None
+    return first.date(), next_month(first).date()
+
+
+def parse_usd(text: str, field: str) -> Decimal | None:
+    """Return an amount of US dollars; None for a blank one. Raises `InvalidBill`."""
+    plain_text = text.strip().removeprefix("$").replace(",", "")
+    if not plain_text:
+        return None
+    try:
+        amount = Decimal(plain_text)
+    except InvalidOperation:
+        amount = Decimal("NaN")
+    if not amount.is_finite() or not 0 <= amount <= MAX_USD or amount != round(amount, 12):
+        raise InvalidBill(details=(Detail(field, "Give US dollars of 0 or more, such as 1204.50."),))
+    return amount
+
+
+def rows_of(bill: Bill) -> list[BillRow]:
+    """Return the rows of a bill."""
+    return stored_rows(bill.rows)
+
+
+async def _add(session: AsyncSession, by: Actor, bill: Bill, now: datetime, *, replaces: bool) -> Bill:
+    if not bill.since < bill.until or (bill.until - bill.since).days > _AT_MOST:
+        raise InvalidBill(f"Give a time of 1 to {_AT_MOST} days.")
+    if bill.until > now.date():
+        raise InvalidBill(
+            f"{bill.until - DAY:%d %B %Y} is not over, so its calls and its bill are not complete: end before {now.date()}."
+        )
+    same = select(Bill).where(Bill.provider == bill.provider, Bill.since < bill.until, Bill.until > bill.since)
+    for other in (await session.exec(same.with_for_update())).all():
+        if not replaces:
+            raise InvalidBill(
+                f"There is a bill of {bill.provider} from {other.since} to {other.until - DAY} already: remove it, or replace it."
+            )
+        await session.delete(other)
+    session.add(bill)
+    record(session, by, Change("bill.added", _name(bill), None, {}, _shown(bill)))
+    return bill
+
+
+def _name(bill: Bill) -> str:
+    return f"{bill.provider} {bill.since} to {bill.until - DAY}"
+
+
+def _shown(bill: Bill) -> dict[str, object]:
+    digests = ", ".join(one["sha256"][:12] for one in bill.files)
+    amount = None if bill.amount_usd is None else plain(bill.amount_usd)
+    return {"amount_usd": amount, "tolerance_usd": bill.tolerance_usd, "files": digests or None}

@@ -1,0 +1,273 @@
+"""A month whose bill differs from what was computed in ways that are known, and each comes back with its amount."""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtally.audit import OPERATOR
+from runtally.bills import store
+from runtally.bills.compare import Comparison, Difference, Reason
+from runtally.bills.read import read_comparison
+from runtally.bills.rows import Report, read_report
+from runtally.db.database import Connection, Database
+from runtally.errors import InvalidBill, NotFound
+from runtally.ingest.queries import insert_runs
+from runtally.models.run import Status, StoredRun
+from runtally.pricing.book import PriceBook, load_book
+from runtally.pricing.cost import resolve_cost
+from runtally.usage.memo import DayMemo
+from runtally.usage.snapshots import Snapshots
+from tests.factories import make_price
+from tests.serving import Postgres
+
+NOW = datetime(2026, 3, 27, 13, tzinfo=UTC)
+FIRST = datetime(2026, 3, 2, tzinfo=UTC)
+MARCH = date(2026, 3, 2), date(2026, 3, 5)
+SOL, LITE = "made-sol", "made-lite"
+NUMBERS = count()
+
+
+@pytest.fixture(scope="module")
+async def database(postgres: Postgres) -> AsyncIterator[Database]:
+    """Of the module's own: its prices are no other test's. Sol costs $4 and $20 a million, lite $1 and $2, by batch half."""
+    async with Database(postgres.create_seeded("bills")) as database:
+        async with database.session() as session:
+            dollars = {"input_per_million": Decimal(4), "output_per_million": Decimal(20)}
+            session.add(make_price(provider="openai", model=SOL, aliases=[f"{SOL}-2026-01-01"], **dollars))
+            dollars = {"input_per_million": Decimal(1), "output_per_million": Decimal(2)}
+            session.add(
+                make_price(
+                    provider="openai", model=LITE, variants="tier batch: x 0.5", unit_rates="webSearch 10", **dollars
+                )
+            )
+        yield database
+
+
+@pytest.fixture
+async def connection(database: Database) -> AsyncIterator[Connection]:
+    """A transaction that leaves nothing behind."""
+    async with database.connection() as connection:
+        transaction = connection.transaction()
+        await transaction.start()
+        yield connection
+        await transaction.rollback()
+
+
+def runs_of(book: PriceBook, number: int, day: int, model: str, **fields: Any) -> Iterator[StoredRun]:  # noqa: ANN401
+    """Runs of 1,000 tokens in and 100 out."""
+    for _ in range(number):
+        values: dict[str, Any] = {
+            "provider": "openai",
+            "input_tokens": 1_000,
+            "output_tokens": 100,
+            "project_id": "billed",
+        } | fields
+        run = StoredRun(
+            id=f"run-{next(NUMBERS)}",
+            occurred_at=FIRST + timedelta(days=day, hours=7),
+            model=model,
+            status=Status.SUCCESS,
+            created_at=NOW,
+            version=1,
+            **values,
+        )
+        cost = resolve_cost(run, book.price_of(run, ""), direct=False, reported=None, upstream_reported=None)
+        run.cost_usd, run.cost_source, run.price_entry_id = cost.total_usd, cost.source, cost.entry_id
+        yield run
+
+
+def bucket(kind: str, day: int, results: list[dict[str, Any]]) -> dict[str, Any]:
+    start = int((FIRST + timedelta(days=day)).timestamp())
+    found = [{"object": f"organization.{kind}.result", **one} for one in results]
+    return {"object": "bucket", "start_time": start, "end_time": start + 86_400, "results": found}
+
+
+def usage(model: str, requests: int, **more: Any) -> dict[str, Any]:  # noqa: ANN401  # Any of the report's fields.
+    tokens = {"input_tokens": 1_000 * requests, "output_tokens": 100 * requests, "num_model_requests": requests}
+    return {"model": model, "batch": False, "service_tier": "default", "project_id": "p1", **tokens, **more}
+
+
+def cost(line: str, dollars: str) -> dict[str, Any]:
+    return {"line_item": line, "amount": {"value": float(dollars), "currency": "usd"}, "project_id": "p1"}
+
+
+def write(folder: Path, name: str, buckets: list[dict[str, Any]]) -> Path:
+    path = folder / name
+    path.write_text(json.dumps({"object": "page", "data": buckets, "has_more": False, "next_page": None}))
+    return path
+
+
+def parts(found: Difference) -> dict[str, Decimal]:
+    return {f"{one.reason.value} {one.what}".strip(): one.amount_usd for one in found.parts}
+
+
+async def compared(database: Database, connection: Connection, reports: list[Report], **options: Any) -> Comparison:  # noqa: ANN401
+    async with database.session() as session:
+        bill = await store.add_reports(session, OPERATOR, reports, NOW, **options)
+        await session.rollback()
+    book = await load_book(connection)
+    return await read_comparison(Snapshots.of(connection, DayMemo(0)), connection, bill, store.rows_of(bill), book, NOW)
+
+
+async def test_each_planted_difference_is_named_with_its_amount(
+    database: Database, connection: Connection, tmp_path: Path
+) -> None:
+    book = await load_book(connection)
+    stored = [
+        *(run for day in range(3) for run in runs_of(book, 100, day, SOL)),
+        *runs_of(book, 40, 0, LITE),
+        *runs_of(book, 60, 1, LITE, units={"webSearch": 1}),
+    ]
+    await insert_runs(connection, stored)
+    counts = write(
+        tmp_path,
+        "usage.json",
+        [
+            # 30 calls of sol never arrived on the second day, and those of lite on the first were a batch.
+            bucket("usage.completions", 0, [usage(f"{SOL}-2026-01-01", 100), usage(LITE, 40, batch=True)]),
+            bucket("usage.completions", 1, [usage(SOL, 130), usage(LITE, 60)]),
+            bucket("usage.completions", 2, [usage(SOL, 100)]),
+        ],
+    )
+    amounts = write(
+        tmp_path,
+        "costs.json",
+        [
+            # Sol's input costs $5 a million on the third day, not 4; there were 90 searches, not 60.
+            bucket("costs", 0, [cost(f"{SOL}-2026-01-01, input", "0.4"), cost(f"{SOL}-2026-01-01, output", "0.2"), cost(f"{LITE}, input", "0.02"), cost(f"{LITE}, output", "0.004")]),
+            bucket("costs", 1, [cost(f"{SOL}, input", "0.52"), cost(f"{SOL}, output", "0.26"), cost(f"{LITE}, input", "0.06"), cost(f"{LITE}, output", "0.012"), cost("web search tool calls", "0.9")]),
+            bucket("costs", 2, [cost(f"{SOL}, input", "0.5"), cost(f"{SOL}, output", "0.2"), cost("Committed use discount", "-0.25"), cost("Sales tax", "0.19"), cost("Vector store storage", "0.11")]),
+        ],
+    )  # fmt: skip
+
+    found = await compared(database, connection, [read_report(one, None, NOW) for one in (counts, amounts)])
+
+    assert parts(found.total) == {
+        "calls": Decimal("0.18"),
+        "tier batch": Decimal("-0.024"),
+        "price": Decimal("0.1"),
+        "units webSearch": Decimal("0.3"),
+        "credit Committed use discount": Decimal("-0.25"),
+        "tax Sales tax": Decimal("0.19"),
+        "fee Vector store storage": Decimal("0.11"),
+    }
+    assert found.total.computed_usd == sum(run.cost_usd or 0 for run in stored)
+    assert found.total.difference_usd == sum(parts(found.total).values())
+    [calls] = [one for one in found.total.parts if one.reason is Reason.CALLS]
+    assert (calls.billed, calls.here) == (130, 100)
+    assert (found.total.billed_requests, found.total.requests) == (430, 400)
+    assert {one.name: one.difference_usd for one in found.models} == {
+        SOL: Decimal("0.28"),
+        LITE: Decimal("-0.024"),
+        "": Decimal("0.35"),
+    }
+    assert [parts(one) for one in found.days] == [
+        {"tier batch": Decimal("-0.024")},
+        {"units webSearch": Decimal("0.3"), "calls": Decimal("0.18")},
+        {
+            "credit Committed use discount": Decimal("-0.25"),
+            "tax Sales tax": Decimal("0.19"),
+            "fee Vector store storage": Decimal("0.11"),
+            "price": Decimal("0.1"),
+        },
+    ]
+    assert found.keys == (("p1", Decimal("3.126"), 430),)
+
+
+async def test_counts_alone_are_priced_by_the_registry(
+    database: Database, connection: Connection, tmp_path: Path
+) -> None:
+    book = await load_book(connection)
+    await insert_runs(connection, [*runs_of(book, 10, 0, SOL)])
+    counts = write(tmp_path, "usage.json", [bucket("usage.completions", 0, [usage(SOL, 12)])])
+
+    found = await compared(database, connection, [read_report(counts, "openai", NOW)])
+
+    assert not found.is_billed
+    assert parts(found.total) == {"calls": Decimal("0.012")}
+    assert found.total.billed_usd == Decimal("0.072")
+
+
+async def test_costs_alone_do_not_tell_calls_and_prices_apart(
+    database: Database, connection: Connection, tmp_path: Path
+) -> None:
+    book = await load_book(connection)
+    await insert_runs(connection, [*runs_of(book, 10, 0, SOL)])
+    amounts = write(tmp_path, "costs.json", [bucket("costs", 0, [cost(f"{SOL}, input", "1.5")])])
+
+    found = await compared(database, connection, [read_report(amounts, "openai", NOW)])
+
+    assert parts(found.total) == {"untold": Decimal("1.44")}
+
+
+async def test_a_bill_that_is_right_has_no_difference(
+    database: Database, connection: Connection, tmp_path: Path
+) -> None:
+    book = await load_book(connection)
+    await insert_runs(connection, [*runs_of(book, 10, 0, SOL)])
+    files = [
+        write(tmp_path, "usage.json", [bucket("usage.completions", 0, [usage(SOL, 10)])]),
+        write(
+            tmp_path,
+            "costs.json",
+            [bucket("costs", 0, [cost(f"{SOL}, input", "0.04"), cost(f"{SOL}, output", "0.02")])],
+        ),
+    ]
+
+    found = await compared(database, connection, [read_report(one, None, NOW) for one in files])
+
+    assert found.total.difference_usd == 0
+    assert found.total.parts == ()
+
+
+async def test_a_bill_of_the_same_days_is_refused_unless_it_replaces_the_other(
+    database: Database, tmp_path: Path
+) -> None:
+    counts = write(tmp_path, "usage.json", [bucket("usage.completions", 0, [usage(SOL, 1)])])
+    async with database.session() as session:
+        report = read_report(counts, None, NOW)
+        first = await store.add_reports(session, OPERATOR, [report], NOW)
+        await session.flush()
+        with pytest.raises(InvalidBill, match="There is a bill of openai from 2026-03-02 to 2026-03-02 already"):
+            await store.add_amount(session, OPERATOR, "openai", Decimal(3), *MARCH, NOW)
+        second = await store.add_amount(session, OPERATOR, "OpenAI", Decimal(3), *MARCH, NOW, replaces=True)
+        await session.flush()
+
+        assert [one.id for one in await store.list_bills(session)] == [second.id]
+        with pytest.raises(NotFound):
+            await store.get(session, first.id)
+        await session.rollback()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (cost("x, input", "1") | {"amount": {"value": 1, "currency": "eur"}}, "is in EUR"),
+        (usage(SOL, 1) | {"input_tokens": -5}, "negative"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(given: dict[str, Any], message: str, tmp_path: Path) -> None:
+    kind = "costs" if "amount" in given else "usage.completions"
+    with pytest.raises(InvalidBill, match=message):
+        read_report(write(tmp_path, "a.json", [bucket(kind, 0, [given])]), None, NOW)
+
+
+def test_a_report_of_another_vendor_a_day_that_is_not_over_and_no_report_at_all_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, "usage.json", [bucket("usage.completions", 25, [usage(SOL, 1)])])
+    with pytest.raises(InvalidBill, match="27 March 2026, which is not over"):
+        read_report(path, None, NOW)
+    with pytest.raises(InvalidBill, match="no rows of days before 2026-03-01"):
+        read_report(path, None, NOW, date(2026, 3, 1))
+    path = write(tmp_path, "usage.json", [bucket("usage.completions", 0, [usage(SOL, 1)])])
+    with pytest.raises(InvalidBill, match="is a report of openai, not of anthropic"):
+        read_report(path, "anthropic", NOW)
+    other = tmp_path / "notes.csv"
+    other.write_text("a,b\n1,2\n")
+    with pytest.raises(InvalidBill, match="is none of the reports that are known"):
+        read_report(other, None, NOW)
