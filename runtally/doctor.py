@@ -66,9 +66,11 @@ class Finding:
 def examine_settings(settings: Settings) -> Iterator[Finding]:
     """Settings that are right by themselves, but leave something out or open, or can be guessed."""
     yield Finding("settings", State.OK, "all settings are valid")
-    signing = (settings.secret_key,) if settings.secret_key else ()
     yield _secret("INGEST_API_KEY", settings.ingest_api_key, without="ingest answers 503")
-    yield _secret("SECRET_KEY", signing, without="nobody can sign in")
+    yield _secret("SECRET_KEY", settings.secret_key, without="nobody can sign in")
+    if len(settings.secret_key) > 1 and not settings.names_secret:
+        todo = "set it to the last SECRET_KEY before you remove that; otherwise hashes of people's names change"
+        yield Finding("NAMES_SECRET", State.WARN, f"not set; {todo}")
     yield _secret("SERVICE_SYNC_SIGN", settings.service_sync_sign, without="runs do not reach the reporting table")
     if settings.metrics_token:
         yield _secret("METRICS_TOKEN", settings.metrics_token, without="/metrics is closed")

@@ -189,9 +189,15 @@ class Settings(BaseSettings):
         repr=False,
         description="Postgres 13 or newer for the reporting table and its views; DATABASE_URL by default.",
     )
-    secret_key: SecretStr | None = Field(None, description="Signs session cookies; without it nobody can sign in.")
+    secret_key: Secrets = Field(
+        (),
+        description="Signs session cookies; without it nobody can sign in. Several, comma-separated, are all accepted, for "
+        "rotation; the first one signs.",
+    )
     names_secret: SecretStr | None = Field(
-        None, description="Keys the hashes of people's names; SECRET_KEY by default. Another one makes other hashes."
+        None,
+        description="Keys the hashes of people's names; by default SECRET_KEY, the last of several. Another one makes other "
+        "hashes.",
     )
     oidc_issuer: str | None = Field(
         None,

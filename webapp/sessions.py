@@ -40,7 +40,9 @@ class _Sessions(SecureCookieSessionInterface):
 
 def set_up(app: Quart, settings: Settings) -> None:
     app.session_interface = _Sessions()
-    app.secret_key = settings.secret_key.get_secret_value() if settings.secret_key else None
+    keys = [one.get_secret_value() for one in settings.secret_key]
+    app.secret_key = keys[0] if keys else None
+    app.config["SECRET_KEY_FALLBACKS"] = keys[1:]
     # The database knows how long a session lasts; the cookie need not be sent with every answer.
     app.permanent_session_lifetime = sessions.LIFETIME
     app.config["SESSION_REFRESH_EACH_REQUEST"] = False

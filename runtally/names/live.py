@@ -40,8 +40,8 @@ class LiveNames:
 
     @classmethod
     def of(cls, settings: Settings, database: Database) -> Self:
-        """Return the names of an installation, whose hashes NAMES_SECRET keys, or else SECRET_KEY."""
-        secret = settings.names_secret or settings.secret_key
+        """Return the names of an installation, whose hashes NAMES_SECRET keys, or else the oldest SECRET_KEY."""
+        secret = settings.names_secret or next(reversed(settings.secret_key), None)
         return cls(database, secret.get_secret_value() if secret else None)
 
     @property

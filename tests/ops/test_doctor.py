@@ -228,10 +228,9 @@ def test_a_reporting_database_that_is_down_or_not_migrated_is_a_failure(
     [
         *(
             (name, weak)
-            for name in ("INGEST_API_KEY", "SERVICE_SYNC_SIGN", "METRICS_TOKEN")
+            for name in ("INGEST_API_KEY", "SECRET_KEY", "SERVICE_SYNC_SIGN", "METRICS_TOKEN")
             for weak in (*WEAK, f"{KEY},abc")
         ),
-        *(("SECRET_KEY", weak) for weak in WEAK),
     ],
 )
 def test_a_key_that_can_be_guessed_is_a_warning_and_not_repeated(empty_database_url: str, name: str, weak: str) -> None:
@@ -240,6 +239,16 @@ def test_a_key_that_can_be_guessed_is_a_warning_and_not_repeated(empty_database_
     assert states_of(result)[name] == "warn"
     assert "openssl rand" in message_of(result, name)
     assert weak not in result.output.replace("openssl", "")
+
+
+def test_a_secret_that_is_replaced_keeps_the_hashes_of_names_or_is_a_warning(empty_database_url: str) -> None:
+    replacing = {"SECRET_KEY": f"{KEY}-new,{KEY}"}
+    result = runtally("doctor", empty_database_url, **replacing)
+    kept = runtally("doctor", empty_database_url, **replacing, NAMES_SECRET=KEY)
+
+    assert states_of(result)["NAMES_SECRET"] == "warn"
+    assert "set it to the last SECRET_KEY before you remove that" in message_of(result, "NAMES_SECRET")
+    assert "NAMES_SECRET" not in states_of(kept)
 
 
 def test_settings_that_need_each_other_are_named_together(

@@ -22,7 +22,9 @@ from runtally.db.database import Database
 from runtally.models.user import Role
 from tests.pages.conftest import PASSWORD, Invite, Post
 from tests.pages.looking import Outline, html_of, text_of
+from tests.serving import settings_for
 from webapp import sessions
+from webapp.app import create_app
 
 
 async def sign_in(browser: Browser, email: str, password: str = PASSWORD) -> int:
@@ -224,6 +226,26 @@ async def test_signing_in_makes_a_new_session_and_ends_the_old(invite: Invite, c
     assert again != stolen
     thief.set_cookie("localhost", "runtally_session", stolen)
     assert (await thief.get("/account")).status_code == 303
+
+
+async def test_a_rotated_secret_signs_nobody_out_until_the_old_one_is_removed(
+    invite: Invite, closed_app: Quart, database_url: str
+) -> None:
+    browser, email = await invite(Role.ADMIN)
+    old = str(closed_app.secret_key)
+    before = _cookie(await browser.post("/sign-in", form={"email": email, "password": PASSWORD}))
+
+    async def status(secrets: str, cookie: str) -> int:
+        async with create_app(settings_for(database_url, secret_key=secrets)).test_app() as up:
+            client = up.test_client()
+            client.set_cookie("localhost", "runtally_session", cookie)
+            return (await client.get("/account")).status_code
+
+    async with create_app(settings_for(database_url, secret_key=f"a-new-one,{old}")).test_app() as up:
+        after = _cookie(await up.test_client().post("/sign-in", form={"email": email, "password": PASSWORD}))
+
+    assert [await status(f"a-new-one,{old}", one) for one in (before, after)] == [200, 200]
+    assert [await status("a-new-one", one) for one in (before, after)] == [303, 200]
 
 
 async def test_changing_the_password_signs_out_every_other_browser(invite: Invite, closed_app: Quart) -> None:

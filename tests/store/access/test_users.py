@@ -148,7 +148,7 @@ async def test_serve_makes_a_link_until_there_is_a_user_and_not_where_it_would_b
     token = await _set_up_token(settings, empty_database_url)
     assert token
     assert await _set_up_token(settings_for(empty_database_url, service_dev_mode=True), empty_database_url) is None
-    assert await _set_up_token(settings_for(empty_database_url, secret_key=None), empty_database_url) is None
+    assert await _set_up_token(settings_for(empty_database_url, secret_key=""), empty_database_url) is None
     async with Database(empty_database_url) as database, database.session() as session:
         invitation = await invitations.opened(session, system_clock(), token)
         await invitations.accept(session, system_clock(), invitation, Newcomer(ADA, "Ada", "a hash"))

@@ -103,7 +103,7 @@ def test_it_says_what_an_operator_must_know() -> None:
     assert "Dev mode: everyone" in greeting(service_dev_mode=True)
     assert "Dev mode" not in greeting()
     assert "INGEST_API_KEY is not set" in greeting(ingest_api_key="")
-    assert "SECRET_KEY is not set" in greeting(secret_key=None)
+    assert "SECRET_KEY is not set" in greeting(secret_key="")
     assert "SECRET_KEY is not set" not in greeting()
     assert "embedded Postgres" in greeting(database_url=None)
     assert "embedded Postgres" not in greeting()

@@ -7,10 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runtally.db.database import Database
 from runtally.models.name_rule import NameStorage
 from runtally.models.run import StoredRun
+from runtally.names.live import LiveNames
 from runtally.names.rules import apply_rules, hash_name, spellings
 from tests.documents import make_stored_run
+from tests.serving import settings_for
 
 SECRET = b"secret"
 NAME = "canary-5e0b91c7"
@@ -62,3 +65,14 @@ def test_without_a_secret_what_would_be_hashed_is_dropped(storage: NameStorage) 
         assert (run.user_id, run.tags, run.metadata) == ("ada", ["ada"], {"user": "ada", "tags": ["ada"]})
     else:
         assert (run.user_id, run.tags, run.metadata) == (None, None, {})
+
+
+def test_a_secret_that_is_rotated_hashes_names_as_before_until_it_is_removed() -> None:
+    url = "postgresql://nobody@localhost/none"
+
+    def hashed(secrets: str, **more: str) -> str | None:
+        return LiveNames.of(settings_for(url, secret_key=secrets, **more), Database(url)).hashed("user", "ada")
+
+    assert hashed("old") is not None
+    assert hashed("new,old") == hashed("new", names_secret="old") == hashed("old")
+    assert hashed("new") != hashed("old")
