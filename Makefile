@@ -15,8 +15,8 @@ export AGAIN
 ALL_TESTS := --numprocesses 3 --dist loadfile
 PYTEST = $(KEEPING_BYTECODE) $(BIN)/python -m pytest $(or $(ARGS),$(ALL_TESTS))
 FAILED_TESTS := 'Tests failed, and are run once more. One that passes now depends on something that it should not.'
-# For `make bench`: rows of the table, millions of stored runs, 1 for short rounds, 1 for a new table.
-export ROWS SIZES SHORT FRESH
+# For `make bench`: rows of the table, millions of stored runs, 1 for short rounds, 1 for a new table, a commit to compare with.
+export ROWS SIZES SHORT FRESH AGAINST
 # For `make test-versions`: major versions of Postgres, such as POSTGRES="13 17", and the tests to run on each.
 POSTGRES ?=
 ON_POSTGRES ?= tests/contract

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import at_volume, machine, plot, table
+from benchmarks import against, at_volume, machine, plot, table
 from benchmarks.options import Options
 from benchmarks.progress import Progress
 from benchmarks.result import Figures, Row
@@ -45,6 +45,9 @@ def main() -> None:
     rows: list[Row] = []
     sizes: list[Size] = []
     with postgres() as server:
+        if options.against:
+            against.compare(options.against, server, options)
+            return
         described = machine.described(server)
         try:
             _measure(server, options, rows, sizes)

@@ -11,12 +11,14 @@ ALL_SIZES = (0.1, 1.0, 10.0, 20.0)
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """ROWS, SIZES (millions of stored runs) and SHORT of the environment."""
+    """ROWS, SIZES (millions of stored runs), SHORT and AGAINST of the environment."""
 
     rows: tuple[int, ...]
     sizes: tuple[int, ...]
     """Numbers of stored runs, ascending."""
     is_short: bool
+    against: str = ""
+    """A commit that rows are compared with, instead of yardsticks."""
 
     @classmethod
     def of_environment(cls) -> "Options":
@@ -27,7 +29,8 @@ class Options:
         sizes = tuple(round(size * 1_000_000) for size in sorted(_numbers("SIZES", ALL_SIZES)))
         if min(sizes) < 1_000:  # noqa: PLR2004  # A thousand projects have a run each.
             raise SystemExit("SIZES are millions of runs, such as SIZES=0.1,1.")
-        return cls(tuple(int(row) for row in rows), sizes, is_short=os.environ.get("SHORT") == "1")
+        is_short, against = os.environ.get("SHORT") == "1", os.environ.get("AGAINST", "").strip()
+        return cls(tuple(int(row) for row in rows), sizes, is_short=is_short, against=against)
 
     @property
     def rounds(self) -> int:

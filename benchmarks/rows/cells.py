@@ -114,16 +114,16 @@ def _measure(server: Running, databases: list[str], seconds: float) -> Round:
 
 
 def _processor_seconds(server: Running, databases: list[str]) -> float:
-    programs = [server.process.pid, *(store.run(url, _postmaster) for url in databases)]
-    return sum(_of_family(psutil.Process(pid)) for pid in programs)
+    programs = [server.process.pid, *(store.run(url, postmaster) for url in databases)]
+    return sum(of_family(psutil.Process(pid)) for pid in programs)
 
 
-async def _postmaster(connection: store.Connection) -> int:
+async def postmaster(connection: store.Connection) -> int:
     """Return the process of a database's server, which must be on this machine."""
     return psutil.Process(connection.get_server_pid()).ppid()
 
 
-def _of_family(program: psutil.Process) -> float:
+def of_family(program: psutil.Process) -> float:
     """The processor time of a program and its children, those included that have ended."""
     total = 0.0
     for one in (program, *program.children(recursive=True)):

@@ -85,7 +85,7 @@ def otlp(postgres: Postgres, options: Options) -> list[Row]:
                 sent = _post(server, "/api/ingest", "application/json", None, _batches(size, requests), size)
                 yardsticks[size].append(asyncio.run(sent))
             for kind in kinds:
-                rates[kind].append(asyncio.run(_post_spans(server, kind, requests)))
+                rates[kind].append(asyncio.run(post_spans(server, kind, requests)))
     expected = sum(each.runs for rounds in (*rates.values(), *yardsticks.values()) for each in rounds)
     expected += sum(size * (requests // 4) for size in SIZES)
     stored = store.runs_in(database)
@@ -116,7 +116,8 @@ def _row(kind: Kind, rounds: list[Sent], batches: list[Sent], stored: int, void:
     )
 
 
-async def _post_spans(server: Running, kind: Kind, requests: int) -> Sent:
+async def post_spans(server: Running, kind: Kind, requests: int) -> Sent:
+    """Send so many requests of a kind, each with traces of its own."""
     encode = _protobuf if kind.encoding == "protobuf" else _json
     media_type = "application/x-protobuf" if kind.encoding == "protobuf" else "application/json"
     calls = kind.size - round(kind.size * kind.others)

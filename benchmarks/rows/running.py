@@ -4,6 +4,8 @@ import shutil
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -53,13 +55,9 @@ def memory(postgres: Postgres, options: Options) -> list[Row]:
 
 def start(_postgres: Postgres, _options: Options) -> list[Row]:
     """Row 10: `runtally serve` with a Postgres of its own, whose data folder is there, until the overview is answered."""
-    folder = Path(tempfile.mkdtemp(prefix="runtally-bench-start-"))
-    folder.chmod(0o755)
-    try:
-        cold = _start_seconds(folder)
-        times = Figures.of(_start_seconds(folder) for _ in range(STARTS))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with data_folder() as folder:
+        cold = start_seconds(folder)
+        times = Figures.of(start_seconds(folder) for _ in range(STARTS))
     return [
         Row(
             number=10,
@@ -73,11 +71,23 @@ def start(_postgres: Postgres, _options: Options) -> list[Row]:
     ]
 
 
-def _start_seconds(folder: Path) -> float:
+@contextmanager
+def data_folder() -> Iterator[Path]:
+    """An empty data folder that the embedded Postgres, which does not run as root, can reach."""
+    folder = Path(tempfile.mkdtemp(prefix="runtally-bench-start-"))
+    folder.chmod(0o755)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def start_seconds(folder: Path, **environment: str) -> float:
+    """Start over this data folder, and return the seconds until the first page."""
     port = free_port()
     command = [str(RUNTALLY), "serve", "--provision", "--port", str(port)]
     started = time.perf_counter()
-    with serving(command, port, "/", {"DATA_DIR": str(folder), "SERVICE_DEV_MODE": "1"}):
+    with serving(command, port, "/", {"DATA_DIR": str(folder), "SERVICE_DEV_MODE": "1", **environment}):
         return time.perf_counter() - started
 
 
