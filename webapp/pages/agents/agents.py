@@ -24,8 +24,8 @@ from webapp.pages.agents.tables import AgentTable, agents_url, basis_of, cost_te
 from webapp.pages.panel.narrowing import Chip, chips_of
 from webapp.pages.panel.panel import Refusal, refusal_of
 from webapp.pages.project.frame import ProjectFrame, frame_of, heading_of
-from webapp.pages.sessions.session import Figure
 from webapp.rendering import Page, render
+from webapp.report import Figure
 from webapp.security import signed_in
 from webapp.view import View
 

@@ -16,10 +16,10 @@ from runtally.usage.window import Window
 from webapp import formats, words
 from webapp.addresses import address_of
 from webapp.charts.metrics import cache_share
-from webapp.pages.overview.sparkline import Sparkline, sparkline_of
 from webapp.pages.panel.narrowing import toggled
 from webapp.pages.panel.panel import Refusal, refusal_of
 from webapp.pages.quality.parts import Part
+from webapp.report import Sparkline, sparkline_of
 from webapp.view import View
 
 TITLES: Final = {USER: "Developers", TEAM: "Teams", REPOSITORY: "Repositories", AGENT: "Agents", MODEL: "Models"}

@@ -14,8 +14,8 @@ from runtally.usage.totals import Totals
 from runtally.usage.window import Range
 from webapp import changes, formats, zone
 from webapp.changes import Change
-from webapp.pages.overview.sparkline import Sparkline, sparkline_of
 from webapp.pages.project.budget_line import SHORT, Level, level_of
+from webapp.report import Sparkline, sparkline_of
 from webapp.sorting import SortHeading, Sorting, headings_of
 from webapp.view import View
 

@@ -21,15 +21,14 @@ from runtally.runs.drift_queries import Drift, select_drifts
 from runtally.runs.model_usage import ModelUsage, UsageByDay, read_usage_by_day
 from runtally.runs.what_if import Supposition, Target, suppose
 from webapp import changes, formats
-from webapp.charts.chart import Chart
 from webapp.charts.what_if import SupposedDay, what_if_by_day
 from webapp.form import Form
 from webapp.links import requested_project
 from webapp.pages.panel.chart_answer import payload_of
 from webapp.pages.prices.frame import day
 from webapp.pages.prices.names import Names, names_of
-from webapp.pages.quality.parts import Figure
 from webapp.rendering import Page, render
+from webapp.report import ChartPart, Figure
 from webapp.security import signed_in
 
 SINCE = timedelta(days=30)
@@ -77,15 +76,6 @@ class Alternative(Struct, frozen=True):
     is_less: bool
     length: float
     url: str | None
-
-
-class ChartPart(Struct, frozen=True):
-    """A chart, and where the browser gets what it draws."""
-
-    chart: Chart
-    src: str
-    narrower: tuple[str, ...] = ()
-    picture: str | None = None
 
 
 class CostsPage(Page, frozen=True):

@@ -1,7 +1,6 @@
 """Prompt caches of a project: hit rate, tokens read and written, and savings."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import ClassVar
 
@@ -19,6 +18,7 @@ from runtally.usage.caching import MEASURES, CacheUse, read_cache_by, read_cache
 from runtally.usage.dimensions import MODEL, OTHER, dimension_of_key
 from runtally.usage.filter import RunFilter
 from runtally.usage.groups.summaries import read_summary
+from runtally.usage.plan import Group
 from runtally.usage.question import Question
 from runtally.usage.reader import UsageReader
 from runtally.usage.summary import Summary
@@ -34,8 +34,9 @@ from webapp.pages.panel.chart_answer import charted_project, payload_of
 from webapp.pages.panel.ranges import Choice
 from webapp.pages.panel.slots import read_slots
 from webapp.pages.project.frame import heading_of, range_of
-from webapp.pages.quality.parts import ChartPart, Figure, Part, QualityPage, part_url, quality_frame
+from webapp.pages.quality.parts import Part, QualityPage, part_url, quality_frame
 from webapp.rendering import render
+from webapp.report import Cell, ChartPart, Column, Figure, Head, Table, table_of
 from webapp.security import signed_in
 from webapp.view import View, choice, is_open
 from webapp.words import NO_VALUE_NAME, OTHER_NAME
@@ -82,23 +83,16 @@ class CacheView(Struct, frozen=True):
         return address_of("cache.chart", query)
 
 
-class CacheRow(Struct, frozen=True):
-    """A model, or a value of a tracked key; `summary` stands for the columns that a narrow screen has no room for."""
+class CacheGroup(Struct, frozen=True):
+    """The use of caches by a model, by the runs with a value of a tracked key, or by all others."""
 
     name: str
-    note: str | None
-    slot: str | None
-    """The colour of its line; None where it has none."""
-    hit_rate: str
-    input: str
-    read: str
-    written: str
-    unread: str | None
-    """None for groups other than models."""
-    saved: str
-    saved_exactly: str
-    is_loss: bool
-    summary: str
+    value: str | None
+    """What its line in the chart is of."""
+    totals: Totals
+    provider: str | None = None
+    unread: int | None = None
+    """The tokens that it wrote and never read; None where they are unknown."""
 
 
 class CachePage(QualityPage, frozen=True):
@@ -111,11 +105,9 @@ class CachePage(QualityPage, frozen=True):
     has_input: bool
     chart: ChartPart
     measures: tuple[Choice, ...]
-    by: str
-    """What the rows are: Model, or the name of a key."""
     choices: tuple[Choice, ...]
     """What the rows may be."""
-    rows: tuple[CacheRow, ...]
+    table: Table
     problem: str | None
     """Why there are no rows."""
 
@@ -140,7 +132,7 @@ async def show(project_id: str) -> ResponseReturnValue:
         summary, groups = await _summary(reader, shown.view), await _groups(reader, shown)
         use = await read_cache_use(reader, window)
         slots = await _slots(groups)
-        rows, problem = await _rows(reader, window, shown.key, use, slots)
+        found, problem = await _groups_used(reader, window, shown.key, use)
     page = CachePage(
         quality=quality_frame(
             project, shown.view, window, Part.CACHE, lambda view: replace(shown, view=view).url, **shown.more
@@ -151,41 +143,31 @@ async def show(project_id: str) -> ResponseReturnValue:
         measures=tuple(
             Choice(MEASURE_NAMES[one], replace(shown, measure=one).url, one is shown.measure) for one in Measure
         ),
-        by=shown.key or "Model",
         choices=tuple(
             Choice(one or "Model", replace(shown, key=one).url, one == shown.key) for one in (None, *tracked)
         ),
-        rows=rows,
+        table=_table(found, shown.key, slots),
         problem=problem,
     )
     return await render(page)
 
 
-async def _rows(
-    reader: UsageReader, window: Window, key: str | None, use: CacheUse, slots: Mapping[str, str]
-) -> tuple[tuple[CacheRow, ...], str | None]:
-    """Return a row for each model or value of a key, or why there are none."""
+async def _groups_used(
+    reader: UsageReader, window: Window, key: str | None, use: CacheUse
+) -> tuple[list[CacheGroup], str | None]:
+    """Return the models or the values of a key that have input, or why there are none."""
     if key is None:
-        models = [(group, totals) for group, totals in use.models.items() if totals.input_tokens]
-        money = _savings_of(totals for _, totals in models)
-        rows = (
-            replace(_model_row(group, totals, use, money), slot=slots.get(group[-1] or "")) for group, totals in models
-        )
-        return tuple(rows), None
+        return [_model(group, totals, use) for group, totals in use.models.items() if totals.input_tokens], None
     try:
         answer = await read_cache_by(reader, window, dimension_of_key(key))
     except DimensionNotTracked as error:
-        return (), str(error)
-    groups = [(value, sums.totals) for [value], sums in answer.groups.items() if sums.totals.input_tokens]
-    money = _savings_of(totals for _, totals in groups)
-    rows = (
-        replace(_row(_value(value), None, totals, None, money), slot=slots.get(value or "")) for value, totals in groups
-    )
-    return tuple(rows), None
-
-
-def _savings_of(rows: Iterable[Totals]) -> formats.Write:
-    return formats.column_money(totals.cache_savings_usd for totals in rows)
+        return [], str(error)
+    names = {OTHER: OTHER_NAME, None: NO_VALUE_NAME}
+    return [
+        CacheGroup(names.get(value, value or ""), value, sums.totals)
+        for [value], sums in answer.groups.items()
+        if sums.totals.input_tokens
+    ], None
 
 
 @blueprint.get("/charts/cache-use.json")
@@ -260,32 +242,44 @@ def _of_cost(total: Totals) -> str:
     return f"{formats.share(total.cache_savings_usd, without)} of the cost without a cache"
 
 
-def _model_row(group: Sequence[str | None], totals: Totals, use: CacheUse, money: formats.Write) -> CacheRow:
+def _model(group: Group, totals: Totals, use: CacheUse) -> CacheGroup:
     if OTHER in group:
-        return _row(OTHER_NAME, None, totals, None, money)
+        return CacheGroup(OTHER_NAME, OTHER, totals)
     provider, model = group
-    return _row(model or "", provider, totals, use.unread.get(tuple(group), 0), money)
+    return CacheGroup(model or "", model, totals, provider, use.unread.get(group, 0))
 
 
-def _value(value: str | None) -> str:
-    return {OTHER: OTHER_NAME, None: NO_VALUE_NAME}.get(value, value or "")
+def _table(groups: Sequence[CacheGroup], key: str | None, slots: Mapping[str, str]) -> Table:
+    """Return what each model, or each value of a key, read from caches and wrote to them."""
+    money = formats.column_money(one.totals.cache_savings_usd for one in groups)
 
+    def head(one: CacheGroup) -> Head:
+        given = f"{formats.tokens(int(one.totals.input_tokens))} input"
+        summary = f"{one.provider} · {given}" if one.provider else given
+        return Head(name=one.name, note=one.provider, summary=summary, slot=slots.get(one.value or ""))
 
-def _row(name: str, note: str | None, totals: Totals, unread: int | None, money: formats.Write) -> CacheRow:
-    rate, saved = cache_share(totals), totals.cache_savings_usd
-    shown_rate = formats.NOTHING if rate is None else formats.percent(rate, 1)
-    has_cache = bool(totals.cached_input_tokens or totals.cache_write_tokens)
-    return CacheRow(
-        name=name,
-        note=note,
-        slot=None,
-        hit_rate=shown_rate,
-        input=formats.tokens(int(totals.input_tokens)),
-        read=formats.tokens(int(totals.cached_input_tokens)),
-        written=formats.tokens(int(totals.cache_write_tokens)),
-        unread=None if unread is None else formats.tokens(int(unread)),
-        saved=money(saved) if has_cache else formats.NOTHING,
-        saved_exactly=formats.money_exact(saved) if saved >= 0 else f"{formats.MINUS}{formats.money_exact(-saved)}",
-        is_loss=saved < Decimal(0),
-        summary=" · ".join((*((note,) if note else ()), f"{formats.tokens(int(totals.input_tokens))} input")),
+    def hit_rate(one: CacheGroup) -> str:
+        rate = cache_share(one.totals)
+        return formats.NOTHING if rate is None else formats.percent(rate, 1)
+
+    def saved(one: CacheGroup) -> Cell:
+        usd = one.totals.cache_savings_usd
+        has_cache = bool(one.totals.cached_input_tokens or one.totals.cache_write_tokens)
+        return Cell(
+            text=money(usd) if has_cache else formats.NOTHING,
+            title=formats.money_exact(usd) if usd >= 0 else f"{formats.MINUS}{formats.money_exact(-usd)}",
+            tone="quality-loss" if usd < 0 else "",
+        )
+
+    def unread(one: CacheGroup) -> str:
+        return formats.NOTHING if one.unread is None else formats.tokens(one.unread)
+
+    columns: tuple[Column[CacheGroup], ...] = (
+        Column("Hit rate", hit_rate, "number"),
+        Column("Input", lambda one: formats.tokens(int(one.totals.input_tokens))),
+        Column("Read", lambda one: formats.tokens(int(one.totals.cached_input_tokens))),
+        Column("Written", lambda one: formats.tokens(int(one.totals.cache_write_tokens))),
+        *(() if key else (Column("Never read", unread),)),
+        Column("Saved", saved, "number"),
     )
+    return table_of(key or "Model", head, columns, groups)

@@ -1,11 +1,10 @@
 """Failed runs of a project: by kind over time, by kind and model, and the latest of them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import ClassVar
 
-from msgspec import Struct
 from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
@@ -31,11 +30,12 @@ from webapp.charts.series import MAX_SERIES
 from webapp.pages.panel.chart_answer import charted_project, payload_of
 from webapp.pages.panel.slots import read_slots
 from webapp.pages.project.frame import heading_of, range_of
-from webapp.pages.quality.parts import ChartPart, Figure, Part, QualityPage, quality_frame
+from webapp.pages.quality.parts import Part, QualityPage, quality_frame
 from webapp.pages.runs.lists import RunList, failed_of
 from webapp.pages.runs.rows import moment
 from webapp.pages.runs.views import run_url
 from webapp.rendering import render
+from webapp.report import Cell, ChartPart, Column, Figure, Head, Table, table_of
 from webapp.security import signed_in
 from webapp.view import View
 from webapp.zone import local
@@ -44,23 +44,6 @@ MAX_ROWS = 50
 LATEST = 10
 
 blueprint = Blueprint("errors", __name__)
-
-
-class FailureRow(Struct, frozen=True):
-    """Failed runs of one kind and model; `summary` stands for the columns that a narrow screen has no room for."""
-
-    kind: str
-    slot: str
-    model: str
-    provider: str
-    runs: str
-    share: str
-    recovered: str
-    cost: str
-    latest: str
-    url: str | None
-    """The latest of these runs, for who may see single runs."""
-    summary: str
 
 
 class ErrorsPage(QualityPage, frozen=True):
@@ -75,7 +58,7 @@ class ErrorsPage(QualityPage, frozen=True):
     """How many there are, and how many a retry made up for."""
     notes: tuple[str, ...]
     chart: ChartPart | None
-    rows: tuple[FailureRow, ...]
+    table: Table
     more: int
     """Further kinds and models."""
     latest: RunList | None
@@ -108,7 +91,7 @@ async def show(project_id: str) -> ResponseReturnValue:
         sentence=_sentence(found),
         notes=tuple(_notes(found)),
         chart=ChartPart(quality.failures(found, slots), _chart_url(view)) if found.runs else None,
-        rows=tuple(_rows(project_id, shown, found, slots, ids, now)),
+        table=_table(project_id, shown, found, slots, ids, now),
         more=len(found.groups) - len(shown),
         latest=latest if latest and latest.rows else None,
         all_url=address_of("runs.explorer", {"project": project_id, "status": "failed", **view.filter_query})
@@ -187,28 +170,35 @@ def _notes(found: Failures) -> list[str]:
     return [f"Only failures since {since} are shown by kind: the range has more than {most}. Choose a shorter range."]
 
 
-def _rows(  # noqa: PLR0913, PLR0917  # What rows are made of.
+def _table(  # noqa: PLR0913, PLR0917  # What rows are made of.
     project_id: str,
     groups: Sequence[FailureGroup],
     found: Failures,
     slots: Mapping[str, str],
     ids: Mapping[FailureKey, str],
     now: datetime,
-) -> Iterator[FailureRow]:
+) -> Table:
+    """Return the failed runs of each kind and model; the latest leads to its run for who may see single runs."""
     money = formats.column_money(group.cost_usd for group in groups)
-    for group in groups:
-        kind, run_id = group.key.kind or NO_CODE, ids.get(group.key)
-        share = formats.share(Decimal(group.runs), Decimal(found.runs))
-        yield FailureRow(
-            kind=kind,
-            slot=slots.get(kind, OTHER),
-            model=group.key.model,
-            provider=group.key.provider,
-            runs=formats.count(group.runs),
-            share=share,
-            recovered=formats.NOTHING if group.recovered is None else formats.count(group.recovered),
-            cost="no price" if group.unpriced == group.runs else money(group.cost_usd),
-            latest=moment(group.latest_at, now),
-            url=run_url(project_id, run_id) if run_id else None,
-            summary=f"{group.key.model} · {share} · {formats.ago(group.latest_at, now)}",
-        )
+
+    def share(group: FailureGroup) -> str:
+        return formats.share(Decimal(group.runs), Decimal(found.runs))
+
+    def head(group: FailureGroup) -> Head:
+        kind = group.key.kind or NO_CODE
+        summary = f"{group.key.model} · {share(group)} · {formats.ago(group.latest_at, now)}"
+        return Head(name=kind, summary=summary, slot=slots.get(kind, OTHER))
+
+    def latest(group: FailureGroup) -> Cell:
+        run_id = ids.get(group.key)
+        return Cell(text=moment(group.latest_at, now), url=run_url(project_id, run_id) if run_id else None)
+
+    columns: tuple[Column[FailureGroup], ...] = (
+        Column("Model", lambda one: Cell(text=one.key.model, note=one.key.provider), "fold"),
+        Column("Failed", lambda one: formats.count(one.runs), "number"),
+        Column("Share", share),
+        Column("Recovered", lambda one: formats.NOTHING if one.recovered is None else formats.count(one.recovered)),
+        Column("Cost", lambda one: "no price" if one.unpriced == one.runs else money(one.cost_usd)),
+        Column("Latest", latest, "fold", "quality-when"),
+    )
+    return table_of("Kind", head, columns, groups)

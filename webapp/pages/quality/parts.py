@@ -1,4 +1,4 @@
-"""The common part of the pages Errors, Speed and Cache: their tabs and the frame of their charts."""
+"""The common part of the pages Errors, Speed and Cache: their tabs and figures."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from runtally.usage.window import Window
 from webapp.addresses import address_of, path_to
-from webapp.charts.chart import Chart
 from webapp.pages.panel.ranges import Choice
 from webapp.pages.project.frame import ProjectFrame, ProjectHeading, frame_of
 from webapp.rendering import Page
+from webapp.report import Figure
 from webapp.view import View
 
 
@@ -25,23 +25,6 @@ class Part(StrEnum):
     @property
     def endpoint(self) -> str:
         return f"{self.value}.show"
-
-
-class Figure(Struct, frozen=True):
-    """A figure over all of the range, and what it says in other words."""
-
-    name: str
-    value: str
-    note: str = ""
-
-
-class ChartPart(Struct, frozen=True):
-    """A chart, and where the browser gets what it draws."""
-
-    chart: Chart
-    src: str
-    narrower: tuple[str, ...] = ()
-    picture: str | None = None
 
 
 class QualityFrame(Struct, frozen=True):

@@ -1,10 +1,8 @@
 """The speed of a project's models: latency percentiles, output tokens per second, time to first token."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
-from msgspec import Struct
-from msgspec.structs import replace
 from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
@@ -25,9 +23,10 @@ from webapp.pages.panel.narrowing import Chip
 from webapp.pages.panel.ranges import Choice
 from webapp.pages.panel.slots import read_slots
 from webapp.pages.project.frame import heading_of, range_of
-from webapp.pages.quality.parts import ChartPart, Figure, Part, QualityPage, part_url, quality_frame
+from webapp.pages.quality.parts import Part, QualityPage, part_url, quality_frame
 from webapp.pages.quality.spread import SpreadList, spread_lists
 from webapp.rendering import render
+from webapp.report import ChartPart, Column, Figure, Head, Table, table_of
 from webapp.security import signed_in
 from webapp.view import View, choice
 from webapp.zone import local
@@ -44,25 +43,6 @@ MEASURE_NAMES = {
 blueprint = Blueprint("speed", __name__)
 
 
-class SpeedRow(Struct, frozen=True):
-    """A model; `summary` stands for the columns that a narrow screen has no room for."""
-
-    model: str
-    provider: str
-    slot: str | None
-    """The colour of its line; None where it has none."""
-    url: str
-    """The page with the chart of this model alone, or of all again if it is of this one."""
-    is_chosen: bool
-    runs: str
-    p50: str
-    p95: str
-    p99: str
-    output_rate: str
-    first_token: str
-    summary: str
-
-
 class SpeedPage(QualityPage, frozen=True):
     """The speed of each model, and a chart of one figure."""
 
@@ -76,7 +56,7 @@ class SpeedPage(QualityPage, frozen=True):
     measures: tuple[Choice, ...]
     chips: tuple[Chip, ...]
     spread: tuple[SpreadList, ...]
-    rows: tuple[SpeedRow, ...]
+    table: Table
     more: int
     """Further models."""
 
@@ -103,7 +83,6 @@ async def show(project_id: str) -> ResponseReturnValue:
 
     shown = list(found.of_models.items())[:MAX_ROWS]
     slots = await _slots(found)
-    write = _columns([speed for _, speed in shown])
     src = address_of("speed.chart", {"project": project_id, **_query(measure, model), **view.filter_query})
     others = {name: value for name, value in _query(measure, model).items() if value is not None}
     page = SpeedPage(
@@ -115,14 +94,7 @@ async def show(project_id: str) -> ResponseReturnValue:
         measures=tuple(Choice(MEASURE_NAMES[one], url(view, one, model), one is measure) for one in SpeedMeasure),
         chips=(Chip("Model", model[1], url(view, measure, None)),) if model else (),
         spread=spread_lists(spread, of_spread, has_links=may(actor(), Scope.RUNS_READ, project_id)),
-        rows=tuple(
-            replace(
-                _row(key, speed, write, url(view, measure, None if key == model else key)),
-                slot=slots.get(key[1]),
-                is_chosen=key == model,
-            )
-            for key, speed in shown
-        ),
+        table=_table(shown, slots, model, lambda chosen: url(view, measure, chosen)),
         more=len(found.of_models) - len(shown),
     )
     return await render(page)
@@ -189,40 +161,40 @@ def _notes(found: Speeds) -> list[str]:
     ]
 
 
-class _Columns(NamedTuple):
-    """What writes the durations of each column."""
+def _table(
+    shown: Sequence[tuple[Model, Speed]],
+    slots: Mapping[str, str],
+    chosen: Model | None,
+    url_of: Callable[[Model | None], str],
+) -> Table:
+    """Return the speed of each model; its name leads to the chart of it alone, or of all again if it is of this one."""
 
-    p50: Callable[[float | None], str]
-    p95: Callable[[float | None], str]
-    p99: Callable[[float | None], str]
-    first_token: Callable[[float | None], str]
+    def head(row: tuple[Model, Speed]) -> Head:
+        (provider, name), speed = row
+        return Head(
+            name=name,
+            note=provider,
+            summary=f"{provider} · {formats.runs(speed.runs)} · p50 {_duration(speed.p50_ms)} · {_rate(speed.output_rate)} tokens/s",
+            url=url_of(None if row[0] == chosen else row[0]),
+            slot=slots.get(name),
+            is_chosen=row[0] == chosen,
+        )
 
+    def duration(
+        title: str, value: Callable[[Speed], float | None], style: str = "number fold"
+    ) -> Column[tuple[Model, Speed]]:
+        write = formats.column_duration(value(speed) for _, speed in shown)
+        return Column(title, lambda row: write(value(row[1])), style)
 
-def _columns(speeds: Sequence[Speed]) -> _Columns:
-    return _Columns(
-        formats.column_duration(speed.p50_ms for speed in speeds),
-        formats.column_duration(speed.p95_ms for speed in speeds),
-        formats.column_duration(speed.p99_ms for speed in speeds),
-        formats.column_duration(speed.first_token_ms for speed in speeds),
+    columns: tuple[Column[tuple[Model, Speed]], ...] = (
+        Column("Runs", lambda row: formats.count(row[1].runs)),
+        duration("p50", lambda one: one.p50_ms),
+        duration("p95", lambda one: one.p95_ms, "number"),
+        duration("p99", lambda one: one.p99_ms),
+        Column("Tokens/s", lambda row: _rate(row[1].output_rate)),
+        duration("First token", lambda one: one.first_token_ms),
     )
-
-
-def _row(key: Model, speed: Speed, write: _Columns, url: str) -> SpeedRow:
-    provider, model = key
-    return SpeedRow(
-        model=model,
-        provider=provider,
-        slot=None,
-        url=url,
-        is_chosen=False,
-        runs=formats.count(speed.runs),
-        p50=write.p50(speed.p50_ms),
-        p95=write.p95(speed.p95_ms),
-        p99=write.p99(speed.p99_ms),
-        output_rate=_rate(speed.output_rate),
-        first_token=write.first_token(speed.first_token_ms),
-        summary=f"{provider} · {formats.runs(speed.runs)} · p50 {_duration(speed.p50_ms)} · {_rate(speed.output_rate)} tokens/s",
-    )
+    return table_of("Model", head, columns, shown)
 
 
 def _duration(milliseconds: int | None) -> str:

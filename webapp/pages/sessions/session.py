@@ -17,7 +17,6 @@ from runtally.runs.session import MAX_STEPS, PAGE_STEPS, Session, SessionStep, c
 from runtally.usage.filter import Period
 from webapp import formats
 from webapp.addresses import address_of
-from webapp.charts.chart import Chart
 from webapp.charts.session import cost_so_far
 from webapp.links import requested_project
 from webapp.pages.panel.chart_answer import payload_of
@@ -26,18 +25,11 @@ from webapp.pages.runs.rows import TONES, count, moment, short, status_of
 from webapp.pages.runs.views import run_url, runs_url, session_url, trace_url
 from webapp.pages.sessions.sessions import cost_text, list_names, long_duration
 from webapp.rendering import Page, render
+from webapp.report import ChartPart, Figure
 from webapp.security import signed_in
 from webapp.zone import local
 
 blueprint = Blueprint("session", __name__)
-
-
-class Figure(Struct, frozen=True):
-    """A figure of the whole session."""
-
-    name: str
-    value: str
-    note: str = ""
 
 
 class Step(Struct, frozen=True):
@@ -68,15 +60,6 @@ class TraceSteps(Struct, frozen=True):
     steps: tuple[Step, ...]
 
 
-class SessionChart(Struct, frozen=True):
-    """A chart, and where the browser gets what it draws."""
-
-    chart: Chart
-    src: str
-    narrower: tuple[str, ...] = ()
-    picture: str | None = None
-
-
 class SessionPage(Page, frozen=True):
     """The page of one session."""
 
@@ -91,7 +74,7 @@ class SessionPage(Page, frozen=True):
     at: str = ""
     figures: tuple[Figure, ...] = ()
     unpriced: int = 0
-    chart: SessionChart | None = None
+    chart: ChartPart | None = None
     traces: tuple[TraceSteps, ...] = ()
     shown: str = ""
     previous_url: str | None = None
@@ -148,7 +131,7 @@ def _page(project: ProjectHeading, session_id: str, all_runs_url: str, found: Se
         at=formats.moment(local(found.steps[0].run.occurred_at)) if number == 1 else "",
         figures=tuple(_figures(found)),
         unpriced=whole.unpriced or 0,
-        chart=SessionChart(cost_so_far(found.points), src) if runs > 1 and whole.cost_usd else None,
+        chart=ChartPart(cost_so_far(found.points), src) if runs > 1 and whole.cost_usd else None,
         traces=tuple(_by_trace(project.id, found)),
         shown=shown,
         previous_url=f"{url}?page={number - 1}" if number > 1 else None,

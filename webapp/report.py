@@ -1,0 +1,119 @@
+"""The figures, charts and tables of reports. A table is declared by its columns, and `templates/ui/table.html` shows it."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from webapp.charts.chart import Chart
+
+R = TypeVar("R")
+_BAR_STEP, _BAR_WIDTH, _LOWEST_BAR = 4, 3, 4
+_HEIGHTS = 1_000
+# Formatted once: writing numbers would take longer than everything else here.
+_BARS = tuple(
+    f"v-{height}h{_BAR_WIDTH}v{height}z"
+    for height in (max(number * 100 / _HEIGHTS, _LOWEST_BAR) for number in range(_HEIGHTS + 1))
+)
+
+
+class Figure(Struct, frozen=True):
+    """A figure over all of a report, and what it says in other words."""
+
+    name: str
+    value: str
+    note: str = ""
+
+
+class ChartPart(Struct, frozen=True):
+    """A chart, and where the browser gets what it draws."""
+
+    chart: Chart
+    src: str
+    narrower: tuple[str, ...] = ()
+    picture: str | None = None
+
+
+class Sparkline(Struct, frozen=True):
+    """Bars in a box that is 100 high, an ornament in a row of a table: how wide it is, and their path."""
+
+    width: int
+    path: str
+
+
+class Head(Struct, frozen=True, kw_only=True):
+    """The name of a row, in its first column."""
+
+    name: str
+    note: str | None = None
+    summary: str = ""
+    """What stands for the columns that a narrow screen has no room for."""
+    url: str | None = None
+    slot: str | None = None
+    """The colour of its line; None where it has none."""
+    length: float = 0
+    """The width of its bar, in percent of the longest."""
+    is_chosen: bool = False
+
+
+class Cell(Struct, frozen=True, kw_only=True):
+    """What a row says in a column, where that is more than a text."""
+
+    text: str = ""
+    note: str | None = None
+    title: str | None = None
+    """The text in full, for who points at it."""
+    url: str | None = None
+    tone: str = ""
+    """A class of this cell alone."""
+    sparkline: Sparkline | None = None
+
+
+@dataclass(frozen=True)
+class Column(Generic[R]):
+    """A column: its title, what it says of a row, and the classes of its title and its cells."""
+
+    title: str
+    write: Callable[[R], str | Cell]
+    style: str = "number fold"
+    cell_style: str = ""
+    """Further classes of its cells."""
+
+
+class Row(Struct, frozen=True):
+    """A row of a table: its name, and for each further column the classes and what it says."""
+
+    head: Head
+    cells: tuple[tuple[str, Cell], ...]
+
+
+class Table(Struct, frozen=True):
+    """A table: the title of its first column, titles and classes of the further ones, and its rows."""
+
+    title: str
+    columns: tuple[tuple[str, str], ...]
+    rows: tuple[Row, ...]
+
+
+def table_of(title: str, head: Callable[[R], Head], columns: Sequence[Column[R]], rows: Iterable[R]) -> Table:
+    """Write the rows of a table."""
+    styles = [f"{column.style} {column.cell_style}".rstrip() for column in columns]
+
+    def cells(row: R) -> Iterable[tuple[str, Cell]]:
+        for column, style in zip(columns, styles, strict=True):
+            found = column.write(row)
+            yield style, Cell(text=found) if isinstance(found, str) else found
+
+    return Table(
+        title,
+        tuple((column.title, column.style) for column in columns),
+        tuple(Row(head(row), tuple(cells(row))) for row in rows),
+    )
+
+
+def sparkline_of(values: Sequence[float]) -> Sparkline:
+    """Return bars, of which the highest fills the height; a low one can still be seen."""
+    scale = _HEIGHTS / (max(values, default=0) or 1)
+    bars = [f"M{number * _BAR_STEP} 100{_BARS[round(value * scale)]}" for number, value in enumerate(values) if value]
+    return Sparkline(len(values) * _BAR_STEP, "".join(bars))
