@@ -14,7 +14,7 @@ from typing import Self
 
 from prometheus_client import Histogram
 
-from runtally import COMMAND_AGENT, RELAY_AGENT, log
+from runtally import COMMAND, RELAY, log
 from runtally.ids import uuid7_digits
 from runtally.telemetry import REQUESTS
 
@@ -26,7 +26,7 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 # An id that a proxy gave is kept if it is harmless in a log or a header.
 _HARMLESS = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
-_OWN_AGENTS = (COMMAND_AGENT.encode(), RELAY_AGENT.encode())
+_OWN_AGENTS = (COMMAND.encode(), RELAY.encode())
 
 
 class Exchange:

@@ -12,7 +12,7 @@ from api.access import public
 from api.current import services
 from api.operation import Answer, Content, Operation, documents
 from api.reply import reply
-from runtally import __version__
+from runtally import COMMIT, __version__
 from runtally.db.schema import CELL, is_behind, is_pending
 from runtally.errors import PendingCell, StoreUnavailable
 from runtally.fields import camel
@@ -41,6 +41,7 @@ class Health(msgspec.Struct, frozen=True, rename=camel):
         ]
         | UnsetType
     ) = UNSET
+    commit: Annotated[str, Meta(description="What it was built from, where that is known.")] | UnsetType = UNSET
 
 
 class Live(msgspec.Struct, frozen=True):
@@ -98,6 +99,7 @@ async def get_health() -> ResponseReturnValue:
         status="ok" if healthy and set(cells.values()) <= {"ok"} else "degraded",
         cells=cells or UNSET,
         version=__version__,
+        commit=COMMIT or UNSET,
         database=database,
         migrations=migrations,
         uptime_seconds=int((services().clock() - services().opened_at).total_seconds()),

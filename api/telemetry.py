@@ -14,7 +14,7 @@ from api.auth import DEVELOPER, is_any_of
 from api.current import incoming, services
 from api.limits import wrong_keys_limited
 from api.request import Request
-from runtally import __version__
+from runtally import COMMIT, __version__
 from runtally.archive.queries import Contents, select_contents
 from runtally.audit import Actor, ActorKind
 from runtally.errors import InvalidKey, MissingKey, NotConfigured, StoreUnavailable
@@ -88,7 +88,7 @@ def _gauge(name: str, meaning: str, values: Mapping[str, float]) -> Metric:
 
 
 def _service(prices: LivePrices) -> Iterator[Metric]:
-    build = {"version": __version__, "python": platform.python_version()}
+    build = {"version": __version__, "commit": COMMIT, "python": platform.python_version()}
     yield InfoMetricFamily("runtally_build", "What is running.", build)
     yield InfoMetricFamily("runtally_price_book", "Prices of the answering worker.", {"version": prices.book.version})
     if prices.age_seconds is not None:

@@ -1,7 +1,14 @@
 """Telemetry for LLM calls: the domain. No web framework, no templates, no charts."""
 
-__version__ = "0.1.0"
+from runtally.files import ROOT, commit_of
 
-# The User-Agent of our own programs.
-COMMAND_AGENT = f"runtally-command/{__version__}"
-RELAY_AGENT = f"runtally-relay/{__version__}"
+__version__ = "0.1.0"
+COMMIT = commit_of(ROOT)
+"""The commit that this is, where that is known."""
+BUILD = f"{__version__}+{COMMIT}" if COMMIT else __version__
+"""The version with its commit, as people and logs read it."""
+
+# The User-Agent of our own programs begins with one of these.
+COMMAND, RELAY = "runtally-command/", "runtally-relay/"
+COMMAND_AGENT = f"{COMMAND}{BUILD}"
+RELAY_AGENT = f"{RELAY}{BUILD}"

@@ -20,6 +20,35 @@ REPAIR_COMMAND = "make setup" if IS_CHECKOUT else "pip install --force-reinstall
 """The command that restores missing files of the installation."""
 
 SYSTEM_DATA = Path("/var/lib/runtally")
+COMMIT_DIGITS = 12
+
+
+def commit_of(folder: Path) -> str:
+    """Return the first digits of the commit that a folder is of; empty where nothing there says so.
+
+    A package has it in a file. A checkout is asked without Git, which may be missing, and each start would wait for it.
+    """
+    try:
+        packed = folder / "COMMIT"
+        return (packed.read_text().strip() if packed.is_file() else _head_of(folder / ".git"))[:COMMIT_DIGITS]
+    except OSError:
+        return ""
+
+
+def _head_of(git: Path) -> str:
+    if git.is_file():
+        # Of a further work tree, or a submodule.
+        git = git.parent / git.read_text().removeprefix("gitdir:").strip()
+    head = (git / "HEAD").read_text().strip()
+    name = head.removeprefix("ref: ")
+    if name == head:
+        return head
+    shared = git / "commondir"
+    common = git / shared.read_text().strip() if shared.is_file() else git
+    if (common / name).is_file():
+        return (common / name).read_text().strip()
+    refs = (line.split() for line in (common / "packed-refs").read_text().splitlines())
+    return next((commit for commit, *names in refs if names == [name]), "")
 
 
 def default_data_dir() -> Path:

@@ -10,7 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 from quart import url_for
 
-from runtally import __version__
+from runtally import BUILD
 from runtally.files import ROOT
 from webapp import formats, zone
 from webapp.addresses import address_of, path_to
@@ -60,7 +60,7 @@ templates.globals |= {
     "hatch": Markup(HATCH),  # noqa: S704  # Our own.
     "path_to": path_to,
     "url_for": url_for,
-    "version": __version__,
+    "version": BUILD,
     "zone": zone,
 }
 templates.filters |= {

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from runtally import __version__
+from runtally import BUILD
 from runtally.backup.file import BackupWriter, Manifest, Table
 from runtally.backup.queries import (
     copy_out,
@@ -33,7 +33,7 @@ async def back_up(database: Database, path: Path, clock: Clock) -> Manifest:
             present = await select_tables(connection)
             tables = [await _written(connection, backup, name) for name in known_tables() if name in present]
             manifest = Manifest(
-                runtally=__version__,
+                runtally=BUILD,
                 postgres=(await select_server(connection)).version,
                 made_at=clock().isoformat(),
                 revisions=made_of,

@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from runtally import __version__
+from runtally import COMMIT, __version__
 from runtally.db.database import Database
 from runtally.db.schema import CELL
 from tests.serving import settings_for
@@ -17,6 +17,7 @@ async def test_health_is_ok_when_everything_works(stranger: httpx.AsyncClient) -
     assert response.status_code == 200
     assert response.headers["cache-control"] == "no-store"
     assert isinstance(body.pop("uptimeSeconds"), int)
+    assert body.pop("commit", "") == COMMIT
     assert body == {"ok": True, "status": "ok", "version": __version__, "database": "ok", "migrations": "current"}
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from runtally import BUILD, COMMIT
 from runtally.files import CHECKOUT
 from tests.folders import open_folder
 from tests.ops.processes import run, started, until
@@ -95,6 +96,11 @@ def test_the_installed_service_migrates_and_serves_a_page_a_static_file_a_chart_
     assert "export.parquet" not in runs.text
     assert parquet.status_code == 501
     assert "runtally[parquet]" in parquet.text
+
+
+def test_the_package_says_of_which_commit_it_is(installed: Path, data_dir: Path) -> None:
+    assert COMMIT
+    assert run([str(installed / "runtally"), "--version"], data_dir).stdout == f"runtally, version {BUILD}\n"
 
 
 @pytest.mark.parametrize(

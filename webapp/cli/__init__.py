@@ -6,7 +6,7 @@ from importlib import import_module
 import click
 from click.shell_completion import CompletionItem
 
-from runtally import __version__
+from runtally import BUILD
 from runtally.errors import RuntallyError, StoreUnavailable
 
 COMMANDS = {
@@ -87,7 +87,7 @@ def out_of_reach(error: StoreUnavailable, setting: str = "DATABASE_URL") -> str:
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="runtally")
+@click.version_option(BUILD, prog_name="runtally")
 @click.option("--cell", help="With several cells: the name in CELL_URLS of the cell to work on, instead of main.")
 def main(cell: str | None) -> None:  # noqa: ARG001  # `webapp.cli.opening` reads it.
     """Self-hosted telemetry for LLM calls: cost, errors and latency, never prompts.

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from textwrap import indent
 
-from runtally import __version__
+from runtally import BUILD
 from runtally.settings import Settings
 from webapp.first_run import EXAMPLE_PROJECT, first_run_command, otlp_variables
 from webapp.links import join_url
@@ -35,7 +35,7 @@ class Greeting:
         return "\n".join(
             (
                 "",
-                f"Runtally {__version__} is up: {self.url}",
+                f"Runtally {BUILD} is up: {self.url}",
                 "",
                 *self._set_up(),
                 *self._first_run(),

@@ -11,7 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from runtally import __version__
+from runtally import BUILD
 from runtally.db.reasons import REFUSED
 from tests.serving import free_port
 from webapp.cli import COMMANDS, main
@@ -77,7 +77,7 @@ def test_bytes_that_are_no_text_are_wrong_usage() -> None:
 
 
 def test_the_version_is_the_package_s() -> None:
-    assert CliRunner().invoke(main, ["--version"]).output == f"runtally, version {__version__}\n"
+    assert CliRunner().invoke(main, ["--version"]).output == f"runtally, version {BUILD}\n"
 
 
 def test_every_option_has_help() -> None:

@@ -11,7 +11,7 @@ from quart import Blueprint
 from quart.typing import ResponseReturnValue
 
 from api.current import services
-from runtally import __version__
+from runtally import BUILD
 from runtally.db.schema import version_name
 from runtally.doctor import (
     Finding,
@@ -75,7 +75,7 @@ async def health() -> ResponseReturnValue:
 
 def _facts() -> Iterator[tuple[str, str]]:
     up = services().clock() - services().opened_at
-    yield "Runtally", __version__
+    yield "Runtally", BUILD
     yield "Up for", formats.duration(int(up.total_seconds() * 1000))
     yield "Schema", f"version {version_name()}"
     yield "Python", platform.python_version()
