@@ -22,7 +22,7 @@ SECONDS = 60.0
 
 forked = multiprocessing.get_context("forkserver")
 forked.set_forkserver_preload(
-    [*(module.partition(":")[0] for module in COMMANDS.values()), "webapp.cli.worker", "webapp.charts.vega"]
+    [*(module.partition(":")[0] for module in COMMANDS.values()), "webapp.cli.worker", "tests.specs"]
 )
 
 

@@ -67,7 +67,7 @@ class Chart:
 
     @property
     def data_block(self) -> Markup | None:
-        """The payload for a script element of the page; None while Altair is imported, when the browser asks for it later."""
+        """The payload for a script element of the page; None while specs are built, when the browser asks for it later."""
         if not specs.are_ready():
             return None
         # Inside of a string this is the same text, and nothing in it can end the element.
