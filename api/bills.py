@@ -22,6 +22,7 @@ from api.operation import Answer, Content, Operation, documents
 from api.reply import Reply, reply
 from runtally.access.scopes import Scope, demand
 from runtally.bills import store
+from runtally.bills.alert import alert
 from runtally.bills.compare import Comparison, Difference, Part, Reason
 from runtally.bills.export import WORDS, as_csv
 from runtally.bills.read import read_comparison
@@ -271,7 +272,7 @@ async def post_bill() -> ResponseReturnValue:
                 tolerance_usd=tolerance,
                 replaces=sent.replace,
             )
-    return reply(answer_of(bill, await compared(bill)), 201)
+    return reply(answer_of(bill, await compared_at_first(bill)), 201)
 
 
 async def compared(bill: Bill) -> Comparison:
@@ -279,6 +280,14 @@ async def compared(bill: Bill) -> Comparison:
     async with services().cells.snapshots(None) as snapshots, services().open_control(snapshots) as control:
         now, book = services().clock(), services().prices.book
         return await read_comparison(snapshots, control, bill, store.rows_of(bill), book, now)
+
+
+async def compared_at_first(bill: Bill) -> Comparison:
+    """Compare a bill that was just stored, and send an alert if it differs by more than it may."""
+    found = await compared(bill)
+    async with services().cells.main.database.connection() as connection:
+        await alert(connection, bill, found, services().settings.public_url, services().clock())
+    return found
 
 
 def info(bill: Bill) -> BillInfo:

@@ -14,9 +14,9 @@ from runtally.errors import BodyTooLarge, RuntallyError
 # All fields of the longest list of prices, and more.
 MAX_FORM_BYTES = 256 * 1024
 MAX_FIELDS = 4000
-# Slow to take apart, and only the form that uploads a file is sent like this by our pages.
+# Slow to take apart, and only the forms that upload a file are sent like this by our pages.
 MAX_MULTIPART_BYTES = 32 * 1024
-_FILE_FORM = "price_file.upload"
+_FILE_FORMS = {"price_file.upload", "admin_bills.add"}
 VERSION = "version"
 """The field that says which values a form showed."""
 _CHANGED = (
@@ -103,10 +103,10 @@ async def sent_form(id_: str = "") -> Form:
 async def refuse_large_forms() -> None:
     """Refuse large forms, which anybody may send and whose parsing would delay all requests. Raises `BodyTooLarge`.
 
-    A file of prices may be as large as any body: who may send one was asked before.
+    Files may be as large as any body: who may send one was asked before.
     """
     most = _MAX_BYTES.get(request.mimetype)
-    if most is None or serves(request.path) or (request.mimetype == _MULTIPART and request.endpoint == _FILE_FORM):
+    if most is None or serves(request.path) or (request.mimetype == _MULTIPART and request.endpoint in _FILE_FORMS):
         return
     if (request.content_length or 0) <= most:
         sent = cast(bytes, await request.get_data())

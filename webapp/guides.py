@@ -14,7 +14,7 @@ from webapp.addresses import path_to
 FOLDER = ROOT / "docs"
 GROUPS = {
     "Send runs": ("sending", "opentelemetry", "agents", "importing"),
-    "Cost": ("pricing", "budgets", "alerts", "badges"),
+    "Cost": ("pricing", "bills", "budgets", "alerts", "badges"),
     "Read": ("sessions", "quality", "compare", "usage", "reporting", "mcp", "cli"),
     "Run the server": (
         "operations",

@@ -49,12 +49,6 @@ def upgrade() -> None:
         ),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, comment="When it was stored (UTC)."),
         sa.Column("created_by", sa.Text(), nullable=False, comment="Who stored it, as pages show them."),
-        sa.Column(
-            "alerted_at",
-            sa.DateTime(timezone=True),
-            nullable=True,
-            comment="When an alert was sent (UTC); NULL: not yet.",
-        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_bills")),
     )
 

@@ -80,7 +80,7 @@ ON CONFLICT (project_id, kind, subject, level) DO NOTHING
 
 INSERT_DELIVERIES = """
 INSERT INTO alert_deliveries (project_id, alert_id, target_id, attempts, due_at, is_open)
-     SELECT project_id, $2, id, 0, $3, CASE WHEN kind = ANY ($5::text[]) AND $4 <> 'report' THEN TRUE END
+     SELECT project_id, $2, id, 0, $3, CASE WHEN kind = ANY ($5::text[]) AND $4 NOT IN ('report', 'bill') THEN TRUE END
        FROM alert_targets
       WHERE project_id = $1
         AND (weekly_report OR $4 <> 'report')

@@ -19,6 +19,7 @@ TYPES = {
     AlertKind.LATENCY: "latency.high",
     AlertKind.CACHE_HIT_RATE: "cache_hit_rate.low",
     AlertKind.REPORT: "report.weekly",
+    AlertKind.BILL: "bill.differs",
     AlertKind.TEST: "alert.test",
 }
 

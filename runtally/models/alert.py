@@ -37,6 +37,8 @@ class AlertKind(StrEnum):
     """Fewer input tokens of an hour come from a cache than a rule allows, or than usual."""
     REPORT = "report"
     """A week's cost, and the changes in it."""
+    BILL = "bill"
+    """A vendor's bill differs by more than an admin tolerates."""
     TEST = "test"
 
 

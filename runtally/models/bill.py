@@ -30,4 +30,3 @@ class Bill(SQLModel, table=True):
     rows: list[dict[str, Any]] = column("Sums of the report by day, model, line, key, tier and region.", Json)
     created_at: datetime = column("When it was stored (UTC).", Timestamp)
     created_by: str = column("Who stored it, as pages show them.")
-    alerted_at: datetime | None = column("When an alert was sent (UTC); NULL: not yet.", Timestamp, default=None)

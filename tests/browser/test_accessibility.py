@@ -76,6 +76,7 @@ PAGES = {
     "price catalogue once read": "/admin/prices/catalogue?read=1",
     "price file": "/admin/prices/file",
     "repricings": "/admin/prices/repricing",
+    "bills": "/admin/bills",
     "budgets of all projects": "/admin/budgets",
     "users": "/admin/users",
     "audit log": "/admin/audit",

@@ -56,6 +56,7 @@ PLACES = {
     "repricing": "/admin/prices/repricing",
     "price file": "/admin/prices/file",
     "users": "/admin/users",
+    "bills": "/admin/bills",
     "organisation budgets": "/admin/budgets",
     "audit": "/admin/audit",
     "clients": "/admin/clients",

@@ -11,6 +11,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from api.bills import answer_of, info
 from runtally.audit import OPERATOR
 from runtally.bills import store
+from runtally.bills.alert import alert
 from runtally.bills.compare import Comparison, Difference
 from runtally.bills.export import WORDS, as_csv
 from runtally.bills.read import read_comparison
@@ -97,7 +98,10 @@ def add(  # noqa: PLR0913  # An argument for each option.
                 bill = await _add_amount(
                     session, provider, amount_usd, (first, end), now, tolerance_usd, replaces=replace
                 )
-        return bill, await _compared(settings, database, bill)
+        found = await _compared(settings, database, bill)
+        async with database.connection() as connection:
+            await alert(connection, bill, found, settings.public_url, now)
+        return bill, found
 
     _show(*with_control(work), as_json=as_json)
 

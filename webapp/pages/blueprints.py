@@ -4,7 +4,7 @@ from quart import Quart
 
 from webapp.converters import IdConverter, ProjectIdConverter, RowConverter, SegmentConverter
 from webapp.pages.account import account, join, sign_in, sign_in_openid
-from webapp.pages.admin import audit, clients, health, relay, users
+from webapp.pages.admin import audit, bills, clients, health, relay, users
 from webapp.pages.admin import budgets as admin_budgets
 from webapp.pages.agents import agents
 from webapp.pages.breakdown import breakdown
@@ -60,7 +60,7 @@ def register(app: Quart) -> None:
         *(errors, speed, cache),
         *(experiments, experiment, comparison, badges),
         *(prices, forms, bulk, covered, row, discounts, tester, catalogue, file, repricing, price),
-        *(users, admin_budgets, audit, clients, relay, health),
+        *(users, bills, admin_budgets, audit, clients, relay, health),
         *(account, sign_in, sign_in_openid, join),
         *(appearance, find, guides, reference),
     ):

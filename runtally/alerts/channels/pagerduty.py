@@ -91,7 +91,7 @@ def resolve(key: str, notice: Notice) -> dict[str, Any]:
 
 
 def _severity(notice: Notice) -> str:
-    if notice.kind in {AlertKind.TEST, AlertKind.REPORT}:
+    if notice.kind in {AlertKind.TEST, AlertKind.REPORT, AlertKind.BILL}:
         return "info"
     return "error" if notice.kind is AlertKind.BUDGET and notice.level >= USED_UP else "warning"
 

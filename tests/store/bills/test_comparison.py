@@ -12,6 +12,7 @@ import pytest
 
 from runtally.audit import OPERATOR
 from runtally.bills import store
+from runtally.bills.alert import alert
 from runtally.bills.compare import Comparison, Difference, Reason
 from runtally.bills.read import read_comparison
 from runtally.bills.rows import Report, read_report
@@ -271,3 +272,33 @@ def test_a_report_of_another_vendor_a_day_that_is_not_over_and_no_report_at_all_
     other.write_text("a,b\n1,2\n")
     with pytest.raises(InvalidBill, match="is none of the reports that are known"):
         read_report(other, None, NOW)
+
+
+async def test_a_difference_above_the_tolerance_alerts_the_organisation_once(
+    database: Database, connection: Connection, tmp_path: Path
+) -> None:
+    await connection.execute(
+        "INSERT INTO alert_targets (project_id, id, kind, address, of_unusual_cost, created_at) "
+        "VALUES ('', gen_random_uuid(), 'pagerduty', 'a', false, now())"
+    )
+    counts = write(tmp_path, "usage.json", [bucket("usage.completions", 0, [usage(SOL, 12)])])
+    async with database.session() as session:
+        bill = await store.add_reports(session, OPERATOR, [read_report(counts, None, NOW)], NOW)
+        await session.rollback()
+    snapshots, book = Snapshots.of(connection, DayMemo(0)), await load_book(connection)
+    found = await read_comparison(snapshots, connection, bill, store.rows_of(bill), book, NOW)
+
+    sent = []
+    for tolerance in (None, Decimal("0.072"), Decimal("0.0719"), Decimal("0.01")):
+        bill.tolerance_usd = tolerance
+        sent.append(await alert(connection, bill, found, "https://runtally.example/base/", NOW))
+
+    assert sent == [False, False, True, False]
+    row = await connection.fetchrow("SELECT title, message, document FROM alerts WHERE kind = 'bill'")
+    assert row is not None
+    assert row["title"] == "The bill of openai differs from the computed costs"
+    assert "openai billed $0.07 from 02 Mar to 02 Mar 2026 (UTC), $0.07 more than was computed." in row["message"]
+    assert "Most of it: Calls that only one side has +$0.07." in row["message"]
+    assert f"https://runtally.example/base/admin/bills/{bill.id}" in row["document"]
+    # A bill is no incident that anything would close.
+    assert [tuple(one) for one in await connection.fetch("SELECT is_open FROM alert_deliveries")] == [(None,)]

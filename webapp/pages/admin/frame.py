@@ -7,6 +7,7 @@ from webapp.pages.panel.ranges import Choice
 
 SECTIONS = (
     ("Prices", "prices.prices"),
+    ("Bills", "admin_bills.bills"),
     ("Budgets", "admin_budgets.budgets"),
     ("Users", "admin_users.users_list"),
     ("Audit log", "admin_audit.audit"),

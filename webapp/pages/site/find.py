@@ -46,6 +46,7 @@ _ADMIN_PAGES = (
     ("Discounts", "price_discounts.discounts"),
     ("Repricing", "repricing.repricings"),
     ("Import and export prices", "price_file.form"),
+    ("Bills", "admin_bills.bills"),
     ("Budgets of all projects", "admin_budgets.budgets"),
     ("Users", "admin_users.users_list"),
     ("Audit log", "admin_audit.audit"),

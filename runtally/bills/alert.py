@@ -1,0 +1,65 @@
+"""Tell the organisation that a bill differs by more than an admin tolerates."""
+
+from datetime import datetime
+
+from runtally.alerts.evaluation_queries import insert_alert
+from runtally.alerts.evaluator import ALL_NAME
+from runtally.alerts.message import Message, ProjectLink, compose, money
+from runtally.bills.compare import Comparison
+from runtally.bills.export import WORDS
+from runtally.bills.rows import DAY
+from runtally.db.database import Connection
+from runtally.ids import uuid7
+from runtally.models.alert import AlertKind
+from runtally.models.bill import Bill
+from runtally.models.rollup import ALL_PROJECTS_KEY
+from runtally.money import as_json
+
+_SHOWN = 3
+
+
+def is_over(bill: Bill, found: Comparison) -> bool:
+    """Return whether a difference is larger than what is tolerated."""
+    return bill.tolerance_usd is not None and abs(found.total.difference_usd) > bill.tolerance_usd
+
+
+async def alert(connection: Connection, bill: Bill, found: Comparison, public_url: str | None, now: datetime) -> bool:
+    """Send an alert to the organisation's targets, once for a bill, and return whether there was one to send."""
+    if not is_over(bill, found):
+        return False
+    return await insert_alert(connection, ALL_PROJECTS_KEY, uuid7(), message(bill, found, public_url, now), now)
+
+
+def message(bill: Bill, found: Comparison, public_url: str | None, now: datetime) -> Message:
+    """Write the alert on a bill."""
+    total, last = found.total, bill.until - DAY
+    more = "more" if total.difference_usd > 0 else "less"
+    url = f"{public_url.rstrip('/')}/admin/bills/{bill.id}" if public_url else None
+    parts = ", ".join(
+        f"{WORDS[one.reason]} {'-' if one.amount_usd < 0 else '+'}{money(abs(one.amount_usd))}"
+        for one in total.parts[:_SHOWN]
+    )
+    when = f"from {bill.since:%d %b} to {last:%d %b %Y} (UTC)"
+    sentences = [
+        f"{bill.provider} billed {money(total.billed_usd)} {when}, {money(abs(total.difference_usd))} {more} than was computed.",
+        *([f"Most of it: {parts}."] if parts else []),
+    ]
+    facts = {
+        "billId": str(bill.id),
+        "provider": bill.provider,
+        "since": bill.since.isoformat(),
+        "until": bill.until.isoformat(),
+        "billedUSD": as_json(total.billed_usd),
+        "computedUSD": as_json(total.computed_usd),
+        "differenceUSD": as_json(total.difference_usd),
+    }
+    return compose(
+        AlertKind.BILL,
+        ProjectLink(ALL_PROJECTS_KEY, ALL_NAME, url),
+        now,
+        subject=str(bill.id),
+        level=0,
+        title=f"The bill of {bill.provider} differs from the computed costs",
+        sentences=sentences,
+        facts=facts,
+    )

@@ -1,0 +1,297 @@
+"""Bills of vendors: what was billed beside what was computed, and what each part of a difference is."""
+
+import asyncio
+import tempfile
+from datetime import UTC, date, datetime, time
+from pathlib import Path
+from typing import ClassVar
+from uuid import UUID
+
+from msgspec import Struct
+from quart import Blueprint, Response, request, url_for
+from quart.typing import ResponseReturnValue
+from werkzeug.datastructures import FileStorage
+
+from api.bills import MAX_REPORTS, compared, compared_at_first
+from api.current import actor, services
+from runtally.bills import store
+from runtally.bills.alert import is_over
+from runtally.bills.compare import Comparison, Difference, Part, Reason
+from runtally.bills.export import WORDS, as_csv
+from runtally.bills.rows import DAY, Report, read_report
+from runtally.errors import Detail, InvalidBill
+from runtally.models.bill import Bill
+from runtally.units import LINES
+from webapp import formats
+from webapp.form import Form, sent_form
+from webapp.guides import guide_url
+from webapp.pages.admin.frame import Frame, frame
+from webapp.rendering import Page, render, see_other
+from webapp.security import admin
+from webapp.zone import local
+
+PATH = "/admin/bills"
+FORM = Form("bill")
+
+blueprint = Blueprint("admin_bills", __name__)
+
+
+class ListedBill(Struct, frozen=True):
+    """A bill of the list."""
+
+    url: str
+    provider: str
+    period: str
+    billed: str
+    stored: str
+
+
+class BillsPage(Page, frozen=True):
+    """All bills, and the form for a new one."""
+
+    template: ClassVar[str] = "admin/bills.html"
+    fragment: ClassVar[str] = "admin/_bills.html"
+    tab_title: ClassVar[str] = "Bills"
+
+    frame: Frame
+    rows: tuple[ListedBill, ...]
+    form: Form
+
+
+class PartLine(Struct, frozen=True):
+    """A part of a difference; `fix` is what can be done about it, and where."""
+
+    name: str
+    amount: str
+    counts: str
+    fix: tuple[str, str] | None
+
+
+class DifferenceRow(Struct, frozen=True):
+    """A row of a table of differences."""
+
+    name: str
+    billed: str
+    computed: str
+    difference: str
+    parts: tuple[PartLine, ...]
+
+
+class BillPage(Page, frozen=True):
+    """A bill and what differs."""
+
+    template: ClassVar[str] = "admin/bill.html"
+    fragment: ClassVar[str] = "admin/_bill.html"
+
+    frame: Frame
+    id: str
+    provider: str
+    period: str
+    stored: str
+    files: tuple[tuple[str, str], ...]
+    is_billed: bool
+    total: DifferenceRow
+    verdict: str
+    is_over: bool
+    models: tuple[DifferenceRow, ...]
+    days: tuple[DifferenceRow, ...]
+    keys: tuple[tuple[str, str, str], ...]
+    reprice_url: str
+
+    @property
+    def title(self) -> str:
+        return f"Bill of {self.provider}, {self.period}"
+
+
+@blueprint.get(PATH)
+@admin
+async def bills() -> ResponseReturnValue:
+    """All bills."""
+    return await render(await _page(FORM))
+
+
+@blueprint.post(PATH)
+@admin
+async def add() -> ResponseReturnValue:
+    """Store the reports or the amount that a form gives."""
+    form, files = await sent_form(FORM.id), (await request.files).getlist("files")
+    try:
+        bill = await _stored(form, [one for one in files if one.filename])
+    except InvalidBill as error:
+        return await render(await _page(form.refused(error)), 422)
+    await compared_at_first(bill)
+    return see_other(url_for(".bill", bill_id=bill.id), flash="Bill saved.")
+
+
+@blueprint.get(f"{PATH}/<uuid:bill_id>")
+@admin
+async def bill(bill_id: UUID) -> ResponseReturnValue:
+    """A bill beside what was computed, as of now."""
+    found = await _get(bill_id)
+    return await render(_bill_page(found, await compared(found)))
+
+
+@blueprint.get(f"{PATH}/<uuid:bill_id>/differences.csv")
+@admin
+async def differences(bill_id: UUID) -> ResponseReturnValue:
+    """The parts of each model's difference as a file."""
+    found = await _get(bill_id)
+    text = as_csv(found, await compared(found))
+    name = f"bill-{found.since}-{found.until - DAY}.csv"
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "private, no-store"}
+    return Response(text, mimetype="text/csv", headers=headers)
+
+
+@blueprint.post(f"{PATH}/<uuid:bill_id>/remove")
+@admin
+async def remove(bill_id: UUID) -> ResponseReturnValue:
+    """Remove a bill."""
+    async with services().control.database.session() as session:
+        await store.remove(session, actor(), bill_id)
+    return see_other(url_for(".bills"), flash="Bill removed.")
+
+
+async def _get(bill_id: UUID) -> Bill:
+    async with services().control.database.session() as session:
+        return await store.get(session, bill_id)
+
+
+async def _stored(form: Form, files: list[FileStorage]) -> Bill:
+    now = services().clock()
+    amount, tolerance = (store.parse_usd(form.value(name), name) for name in ("amount", "tolerance"))
+    since, until = store.parse_month(form.value("month")) if form.value("month").strip() else (None, None)
+    replaces, provider = form.value("replace") == "1", form.value("provider").strip() or None
+    if bool(files) == (amount is not None):
+        raise InvalidBill(details=(Detail("files", "Choose files of the vendor, or give the amount of an invoice."),))
+    reports = await asyncio.to_thread(_read, files, provider, now, until)
+    async with services().control.database.session() as session:
+        if reports:
+            return await store.add_reports(
+                session, actor(), reports, now, since=since, until=until, tolerance_usd=tolerance, replaces=replaces
+            )
+        if provider is None or since is None or until is None or amount is None:
+            missing = "provider" if provider is None else "month"
+            raise InvalidBill(details=(Detail(missing, "An amount needs a vendor and a month."),))
+        return await store.add_amount(
+            session, actor(), provider, amount, since, until, now, tolerance_usd=tolerance, replaces=replaces
+        )
+
+
+def _read(files: list[FileStorage], provider: str | None, now: datetime, until: date | None) -> list[Report]:
+    """Read uploaded files, whose names say only what kind they are."""
+    if len(files) > MAX_REPORTS:
+        raise InvalidBill(f"Give at most {MAX_REPORTS} files.")
+    found = []
+    with tempfile.TemporaryDirectory(prefix="runtally-bill-") as folder:
+        for number, file in enumerate(files, start=1):
+            kinds = [one for one in Path(file.filename or "").suffixes[-2:] if one.lower() in _KINDS]
+            path = Path(folder) / f"file-{number}{''.join(kinds)}"
+            path.write_bytes(file.read())
+            found.append(read_report(path, provider, now, until))
+    return found
+
+
+_KINDS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".gz")
+
+
+async def _page(form: Form) -> BillsPage:
+    async with services().control.database.session() as session:
+        rows = tuple(map(_listed, await store.list_bills(session)))
+    return BillsPage(frame("admin_bills.bills"), rows, form)
+
+
+def _listed(bill: Bill) -> ListedBill:
+    billed = "counts only" if bill.amount_usd is None else formats.money(bill.amount_usd)
+    return ListedBill(url_for(".bill", bill_id=bill.id), bill.provider, _period(bill), billed, _stored_by(bill))
+
+
+def _stored_by(bill: Bill) -> str:
+    return f"{bill.created_by}, {formats.moment(local(bill.created_at))}"
+
+
+def _period(bill: Bill) -> str:
+    since, until = (datetime.combine(day, time(), UTC) for day in (bill.since, bill.until))
+    return formats.between(since, until)
+
+
+def _bill_page(bill: Bill, found: Comparison) -> BillPage:
+    total, fixes, over = found.total, _Fixes(bill), is_over(bill, found)
+    return BillPage(
+        frame=frame("admin_bills.bills"),
+        id=str(bill.id),
+        provider=bill.provider,
+        period=_period(bill),
+        stored=_stored_by(bill),
+        files=tuple((one["title"], one["sha256"][:12]) for one in bill.files),
+        is_billed=found.is_billed,
+        total=fixes.row(total),
+        verdict=_verdict(bill, total, above=over),
+        is_over=over,
+        models=tuple(fixes.row(one) for one in found.models),
+        days=tuple(fixes.row(one) for one in found.days),
+        keys=tuple(
+            (name or "(none)", formats.money(amount), formats.count(number)) for name, amount, number in found.keys
+        ),
+        reprice_url=fixes.reprice_url(""),
+    )
+
+
+def _verdict(bill: Bill, total: Difference, *, above: bool) -> str:
+    if not total.difference_usd:
+        return "Both are equal to the last digit."
+    share = f" ({formats.percent(float(abs(total.difference_usd) / total.billed_usd))})" if total.billed_usd else ""
+    more = "more" if total.difference_usd > 0 else "less"
+    sentence = f"The vendor bills {formats.money(abs(total.difference_usd))} {more} than was computed{share}."
+    if bill.tolerance_usd is None:
+        return sentence
+    limit = formats.set_money(bill.tolerance_usd)
+    return f"{sentence} That is {'above' if above else 'within'} the tolerance of {limit}."
+
+
+class _Fixes:
+    """Writes rows, with what can be done about each part."""
+
+    def __init__(self, bill: Bill) -> None:
+        self._bill = bill
+
+    def row(self, one: Difference) -> DifferenceRow:
+        return DifferenceRow(
+            one.name or "No model",
+            formats.money(one.billed_usd),
+            formats.money(one.computed_usd),
+            formats.money_apart(one.difference_usd),
+            tuple(self._line(one, part) for part in one.parts),
+        )
+
+    def reprice_url(self, model: str) -> str:
+        since, until = self._bill.since.isoformat(), self._bill.until.isoformat()
+        return url_for(
+            "repricing.repricings", provider=self._bill.provider, model=model or None, since=since, until=until
+        )
+
+    def _line(self, one: Difference, part: Part) -> PartLine:
+        words = WORDS[part.reason]
+        what = LINES[part.what].label if part.what in LINES else part.what
+        name = f"{words}: {what}" if what else words
+        return PartLine(name, formats.money_apart(part.amount_usd), _counts(part), self._fix(part, one.name))
+
+    def _fix(self, part: Part, model: str) -> tuple[str, str] | None:
+        match part.reason:
+            case Reason.CALLS:
+                return "Clients", url_for("admin_clients.clients")
+            case Reason.UNITS | Reason.TIER | Reason.REGION:
+                return "How to send it", guide_url("sending")
+            case Reason.PRICE:
+                return "Prices", url_for("prices.prices", q=model or self._bill.provider)
+            case Reason.NO_PRICE:
+                return "Add the price", url_for("price_forms.new", provider=self._bill.provider, model=model or None)
+            case Reason.REPRICE:
+                return "Reprice", self.reprice_url(model)
+        return None
+
+
+def _counts(part: Part) -> str:
+    if part.billed is None and part.here is None:
+        return ""
+    sides = ((part.billed, "billed"), (part.here, "here"))
+    return ", ".join(f"{count:,} {side}" for count, side in sides if count is not None)
