@@ -19,13 +19,22 @@ from runtally.usage.totals import NO_RUNS
 from webapp import formats
 from webapp.addresses import address_of, path_to
 from webapp.charts.metrics import cache_share
-from webapp.pages.agents.sessions import PurposeRow, SessionRow, purpose_rows, session_rows, shown_sessions
-from webapp.pages.agents.tables import AgentTable, agents_url, basis_of, cost_text, days_of, table_of
+from webapp.pages.agents.tables import (
+    AgentTable,
+    agent_table,
+    agents_url,
+    basis_of,
+    cost_text,
+    days_of,
+    purposes_of,
+    sessions_of,
+    shown_sessions,
+)
 from webapp.pages.panel.narrowing import Chip, chips_of
 from webapp.pages.panel.panel import Refusal, refusal_of
 from webapp.pages.project.frame import ProjectFrame, frame_of, heading_of
 from webapp.rendering import Page, render
-from webapp.report import Figure
+from webapp.report import Figure, Table
 from webapp.security import signed_in
 from webapp.view import View
 
@@ -45,8 +54,8 @@ class AgentsPage(Page, frozen=True):
     refusal: Refusal | None = None
     figures: tuple[Figure, ...] = ()
     tables: tuple[AgentTable, ...] = ()
-    purposes: tuple[PurposeRow, ...] = ()
-    sessions: tuple[SessionRow, ...] = ()
+    purposes: Table | None = None
+    sessions: Table | None = None
     sessions_url: str = ""
     is_at_list_price: bool = False
     lacks_details: bool = False
@@ -89,10 +98,10 @@ def _page(page: AgentsPage, report: AgentReport, figures: AgentFigures | None, v
         page,
         figures=tuple(_figures(report, figures)),
         tables=tuple(
-            table_of(report, figures, one, view, page.frame.range_query) for one in TABLES if _is_shown(report, one)
+            agent_table(report, figures, one, view, page.frame.range_query) for one in TABLES if _is_shown(report, one)
         ),
-        purposes=tuple(purpose_rows(details)) if details else (),
-        sessions=tuple(session_rows(details, figures, project_id, report.window.now)) if details else (),
+        purposes=purposes_of(details) if details else None,
+        sessions=sessions_of(details, figures, project_id, report.window.now) if details else None,
         sessions_url=address_of("sessions.sessions", page.frame.range_query, project_id=project_id),
         is_at_list_price=bool(details and details.at_list_price),
         lacks_details=details is None,
