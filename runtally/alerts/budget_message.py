@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 
-from runtally.alerts.message import Message, ProjectLink, compose, money
+from runtally.alerts.message import Message, ProjectLink, compose, money, quoted
 from runtally.budgets.spending import BudgetState, Spending
 from runtally.budgets.terms import BudgetTerms
 from runtally.budgets.use import Use
@@ -27,7 +27,7 @@ def budget_message(project: ProjectLink, use: Use, percent: int, now: datetime) 
     used = percent_of(use.spent_usd, use.amount_usd)
     minimum = " or more, for some runs have no price" if use.unpriced else ""
     sentences = [
-        f"{project.name} has used {used} of its budget of {money(use.amount_usd)} for {use.month.start:%B %Y}.",
+        f"{project.shown} has used {used} of its budget of {money(use.amount_usd)} for {use.month.start:%B %Y}.",
         f"That is {money(use.spent_usd)}{minimum}.",
     ]
     if is_over:
@@ -48,7 +48,7 @@ def budget_message(project: ProjectLink, use: Use, percent: int, now: datetime) 
         now,
         subject=month_subject(use),
         level=percent,
-        title=f"{project.name} has reached {percent}% of its budget"
+        title=f"{project.shown} has reached {percent}% of its budget"
         + (f" for {use.month.start:%B %Y}" if is_over else ""),
         sentences=sentences,
         facts=facts,
@@ -69,9 +69,9 @@ def spending_message(
         now,
         subject=terms.subject(state.now),
         level=percent,
-        title=f"{project.name}{of} has reached {percent}% of its budget for {when}",
+        title=f"{project.shown}{of} has reached {percent}% of its budget for {when}",
         sentences=[
-            f"{project.name}{of} has used {used} of its budget of {money(terms.amount_usd)} for {when}.",
+            f"{project.shown}{of} has used {used} of its budget of {money(terms.amount_usd)} for {when}.",
             f"That is {money(one.spent_usd)}{minimum}.",
             *_over(terms, state, now),
         ],
@@ -89,7 +89,7 @@ def values_message(  # noqa: PLR0913, PLR0917  # What is reached, and when.
     who = f"{len(reached):,} values of {terms.label}" if len(reached) > 1 else _named(terms, reached[0].value)
     have = "have" if len(reached) > 1 else "has"
     done = "used up" if percent == USED_UP else f"reached {percent}% of"
-    listed = ", ".join(f"{one.value} {money(one.spent_usd)}" for one in reached[:MOST_LISTED])
+    listed = ", ".join(f"{quoted(one.value)} {money(one.spent_usd)}" for one in reached[:MOST_LISTED])
     more = len(reached) - MOST_LISTED
     return compose(
         AlertKind.BUDGET,
@@ -97,7 +97,7 @@ def values_message(  # noqa: PLR0913, PLR0917  # What is reached, and when.
         now,
         subject=part_subject(terms, state.now, part),
         level=percent,
-        title=f"{project.name}: {who} {have} {done} {share} budget for {when}",
+        title=f"{project.shown}: {who} {have} {done} {share} budget for {when}",
         sentences=[
             f"Each value of {terms.label} has a budget of {money(terms.amount_usd)} a {terms.period}.",
             f"At {percent}% or more: {listed}{f', and {more:,} more' if more > 0 else ''}.",
@@ -149,7 +149,7 @@ def _of(terms: BudgetTerms) -> str:
 
 def _named(terms: BudgetTerms, value: str) -> str:
     """Return the value after its dimension; a hash names that itself."""
-    return value if value.startswith(f"{terms.label} ") else f"{terms.label} {value}"
+    return quoted(value) if value.startswith(f"{terms.label} ") else f"{terms.label} {quoted(value)}"
 
 
 def _when(terms: BudgetTerms, now: datetime) -> str:

@@ -1,5 +1,10 @@
-"""Write the text of an alert: a title, sentences, and a JSON document. Pure."""
+"""Write the text of an alert: a title, sentences, and a JSON document. Pure.
 
+Names come from programs and people, so each one in a text is `quoted`; the facts of the document have it as it is.
+"""
+
+import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -8,6 +13,7 @@ from decimal import Decimal
 import msgspec
 
 from runtally.alerts.anomaly import HOUR, UnusualHour
+from runtally.alerts.channel import shorten
 from runtally.alerts.week import WeeklySpend
 from runtally.models.alert import AlertKind
 from runtally.money import as_json
@@ -24,6 +30,14 @@ TYPES = {
 }
 
 
+MOST_OF_NAME = 80
+"""The most characters of a name in a text."""
+_HOST = re.compile(r"[\w-]+(?:\.[\w-]+)+")
+# No name ends its quotation itself. And all that browsers take for a full stop in a host.
+_MARKS = str.maketrans(dict.fromkeys('"\u201c\u201d\u201e\u201f\uff02', "'"))
+_DOTS = str.maketrans(dict.fromkeys("\u3002\uff0e\uff61", "."))
+
+
 @dataclass(frozen=True, slots=True)
 class ProjectLink:
     """The project that an alert is about, and the URL of its page where PUBLIC_URL is set."""
@@ -31,6 +45,11 @@ class ProjectLink:
     project_id: str
     name: str
     url: str | None
+
+    @property
+    def shown(self) -> str:
+        """The name as texts have it; what all projects together are called is no one's name."""
+        return quoted(self.name) if self.project_id else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +80,11 @@ def anomaly_message(project: ProjectLink, found: UnusualHour, models: Sequence[M
     when = f"{found.hour:%d %b %Y, %H:%M} to {found.hour + HOUR:%H:%M} UTC"
     so_far = "" if is_over else " so far"
     sentences = [
-        f"{project.name} cost {money(found.cost_usd)}{so_far} in the hour {when}.",
+        f"{project.shown} cost {money(found.cost_usd)}{so_far} in the hour {when}.",
         f"{money(found.usual_usd)} is usual at this hour of the week; up to {money(found.limit_usd)} is normal variation.",
     ]
     if models:
-        sentences.append(f"Most of it: {', '.join(f'{one.model} {money(one.cost_usd)}' for one in models)}.")
+        sentences.append(f"Most of it: {', '.join(f'{quoted(one.model)} {money(one.cost_usd)}' for one in models)}.")
     facts = {
         "hour": iso(found.hour),
         "costUSD": as_json(found.cost_usd),
@@ -79,7 +98,7 @@ def anomaly_message(project: ProjectLink, found: UnusualHour, models: Sequence[M
         now,
         subject=iso(found.hour),
         level=0,
-        title=f"{project.name} costs far more than usual",
+        title=f"{project.shown} costs far more than usual",
         sentences=sentences,
         facts=facts,
     )
@@ -91,11 +110,13 @@ def report_message(project: ProjectLink, spend: WeeklySpend, now: datetime) -> M
     minimum = " or more, for some runs have no price," if spend.unpriced else ""
     when, runs = f"from {week.start:%d %b} to {last_day:%d %b %Y} (UTC)", "run" if spend.runs == 1 else "runs"
     sentences = [
-        f"{project.name} cost {money(spend.cost_usd)}{minimum} {when}, in {spend.runs:,} {runs}.",
+        f"{project.shown} cost {money(spend.cost_usd)}{minimum} {when}, in {spend.runs:,} {runs}.",
         f"The week before cost {money(spend.previous_usd)}{_change_in_percent(spend)}.",
     ]
     if drivers:
-        changes = ", ".join(f"{one.model} {_signed(one.change_usd)} (now {money(one.cost_usd)})" for one in drivers)
+        changes = ", ".join(
+            f"{quoted(one.model)} {_signed(one.change_usd)} (now {money(one.cost_usd)})" for one in drivers
+        )
         sentences.append(f"Changed most: {changes}.")
     facts = {
         "week": week.name,
@@ -119,7 +140,7 @@ def report_message(project: ProjectLink, spend: WeeklySpend, now: datetime) -> M
         now,
         subject=week.name,
         level=0,
-        title=f"{project.name}: {money(spend.cost_usd)} in the week to {last_day:%d %b}",
+        title=f"{project.shown}: {money(spend.cost_usd)} in the week to {last_day:%d %b}",
         sentences=sentences,
         facts=facts,
     )
@@ -132,7 +153,7 @@ def trial_message(project: ProjectLink, subject: str, now: datetime) -> Message:
         now,
         subject=subject,
         level=0,
-        title=f"Test of the alerts of {project.name}",
+        title=f"Test of the alerts of {project.shown}",
         sentences=["Alerts of this project arrive here. Nothing has happened: this was only a test."],
         facts={},
     )
@@ -153,12 +174,29 @@ def compose(  # noqa: PLR0913  # Each is named at the call.
     """Return the message with its JSON document."""
     link = {} if project.url is None else {"url": project.url}
     data = {"projectId": project.project_id, "projectName": project.name, **facts, **link}
-    # A name may hold any character; a title is one line.
-    title = " ".join(title.split())
     # Many receivers show `text` and nothing else.
     text = "\n".join([title, *sentences, *([project.url] if project.url else [])])
     document = {"type": TYPES[kind], "timestamp": iso(now), "text": text, "data": data}
     return Message(kind, subject, level, title, "\n".join(sentences), msgspec.json.encode(document).decode(), named)
+
+
+def quoted(name: str) -> str:
+    """Return a name between quotation marks: cut, on one line, and with nothing that becomes a link."""
+    # What is cut could end as an address does, so that is looked for afterwards.
+    return f'"{unlinked(shorten(name.translate(_MARKS), MOST_OF_NAME))}"'
+
+
+def unlinked(text: str) -> str:
+    """Return a text as one line without control and direction characters, of which programs make no links: https[:]//example[.]com."""
+    visible = "".join(each for each in " ".join(text.split()) if not unicodedata.category(each).startswith("C"))
+    return _HOST.sub(_unlinked_host, visible.translate(_DOTS).replace("://", "[:]//"))
+
+
+def _unlinked_host(found: re.Match[str]) -> str:
+    # Names of models have full stops, too; the end of a host is a word, or one in Punycode.
+    end = found[0].rpartition(".")[2]
+    is_host = (len(end) > 1 and end.isalpha()) or end.casefold().startswith("xn--")
+    return found[0].replace(".", "[.]") if is_host else found[0]
 
 
 def iso(at: datetime) -> str:

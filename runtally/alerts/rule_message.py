@@ -43,7 +43,7 @@ def rule_message(project: ProjectLink, breach: Breach, now: datetime) -> Message
         now,
         subject=f"{iso(span.since)} {'threshold' if breach.usual is None else OF_USUAL}",
         level=0,
-        title=f"{project.name}: {_title(breach)}",
+        title=f"{project.shown}: {_title(breach)}",
         sentences=[f"{_sentence(breach)} in {breach.runs:,} runs, {when}.", why],
         facts=facts,
     )

@@ -89,7 +89,7 @@ async def test_a_channel_of_a_vendor_is_recognised_tested_and_masked(
 
     assert added.status_code == 303
     [[message]] = vendors.taken.values()
-    assert message["text"] == f"Test of the alerts of {project_id}"
+    assert message["text"] == f'Test of the alerts of "{project_id}"'
     html = await html_of(neighbour, url)
     assert "Slack added: the test message arrived." in text_of(html)
     assert f"https://hooks.slack.com:{vendors.port}/…hars" in text_of(html)
@@ -146,7 +146,7 @@ async def test_a_test_is_put_on_its_way_and_the_log_asks_for_its_outcome(
     sent = await reader.post(f"{url}/{target_id}/test")
 
     assert sent.status_code == 303
-    assert f"Test of the alerts of {project_id}" in text_of(await html_of(reader, url))
+    assert f'Test of the alerts of "{project_id}"' in text_of(await html_of(reader, url))
 
 
 async def test_a_delivery_that_fails_stands_out_even_if_it_is_tried_again(

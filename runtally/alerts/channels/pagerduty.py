@@ -10,6 +10,7 @@ import msgspec
 
 from runtally.alerts.addresses import SHOWN_END, refused, vendor_url
 from runtally.alerts.channel import Notice, Outcome, shorten
+from runtally.alerts.message import unlinked
 from runtally.alerts.posting import Answer, Poster
 from runtally.models.alert import AlertKind, TargetKind
 
@@ -76,11 +77,11 @@ def trigger(key: str, notice: Notice) -> dict[str, Any]:
         **({"client_url": notice.url} if notice.url else {}),
         "payload": {
             "summary": shorten(notice.title, SUMMARY_LIMIT),
-            "source": notice.project_id,
+            "source": unlinked(notice.project_id),
             "severity": _severity(notice),
             "timestamp": notice.timestamp,
             "class": notice.kind,
-            "custom_details": {"text": notice.text, **notice.data},
+            "custom_details": {"text": notice.text, **_unlinked(notice.data)},
         },
     }
 
@@ -88,6 +89,15 @@ def trigger(key: str, notice: Notice) -> dict[str, Any]:
 def resolve(key: str, notice: Notice) -> dict[str, Any]:
     """Return the event that closes the incident."""
     return {"routing_key": key, "event_action": "resolve", "dedup_key": notice.id}
+
+
+def _unlinked(facts: Any) -> Any:  # noqa: ANN401  # Any JSON.
+    """Return the facts with texts that PagerDuty, which shows them to people, makes no links of."""
+    if isinstance(facts, dict):
+        return {name: value if name == "url" else _unlinked(value) for name, value in facts.items()}
+    if isinstance(facts, list):
+        return [_unlinked(one) for one in facts]
+    return unlinked(facts) if isinstance(facts, str) else facts
 
 
 def _severity(notice: Notice) -> str:

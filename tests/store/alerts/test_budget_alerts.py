@@ -53,7 +53,7 @@ async def test_a_budget_for_one_value_alerts_on_the_runs_of_this_value(project: 
 
     [alert] = await alerts(project)
     assert (alert["level"], alert["deliveries"]) == (50, 1)
-    assert alert["title"] == "P with feature search has reached 50% of its budget for November 2026"
+    assert alert["title"] == '"P" with feature "search" has reached 50% of its budget for November 2026'
     assert "has used 50% of its budget of $10.00 for November 2026" in alert["message"]
     assert json.loads(alert["document"])["data"] == {
         "projectId": "p",
@@ -104,11 +104,11 @@ async def test_a_budget_for_each_user_names_each_that_is_above_it_once_a_day(
     assert [await evaluator.evaluate(), await evaluator.evaluate()] == [1, 0]
 
     first, second = await alerts(project)
-    assert first["title"] == "P: 2 values of user have used up their budget for 20 Nov 2026 (UTC)"
-    assert "At 100% or more: ada $25.00, bob $20.00." in first["message"]
+    assert first["title"] == '"P": 2 values of user have used up their budget for 20 Nov 2026 (UTC)'
+    assert 'At 100% or more: "ada" $25.00, "bob" $20.00.' in first["message"]
     assert first["named"] == ["ada", "bob"]
     assert json.loads(first["document"])["data"]["values"][0] == {"value": "ada", "spentUSD": 25, "unpricedRuns": 0}
-    assert second["title"] == "P: user eve has used up its budget for 20 Nov 2026 (UTC)"
+    assert second["title"] == '"P": user "eve" has used up its budget for 20 Nov 2026 (UTC)'
 
     clock.advance(timedelta(days=1))
     assert await evaluator.evaluate() == 0
@@ -147,7 +147,7 @@ async def test_budgets_of_all_projects_together_alert_to_their_own_targets(
     titles = {(one["title"], one["deliveries"]) for one in await alerts(project)}
     assert titles == {
         ("Your organisation has reached 100% of its budget", 1),
-        ("Your organisation with model acme-large has reached 100% of its budget for 20 Nov 2026 (UTC)", 1),
+        ('Your organisation with model "acme-large" has reached 100% of its budget for 20 Nov 2026 (UTC)', 1),
     }
 
 
@@ -249,7 +249,7 @@ async def test_what_a_period_had_alerted_on_before_its_end_is_not_said_again_aft
     assert await AlertEvaluator(project, clock, None).evaluate() == 0
     clock.now = MIDNIGHT + timedelta(minutes=1)
     assert await AlertEvaluator(project, clock, None).evaluate() == 1
-    assert (await alerts(project))[-1]["title"] == "P: user bob has used up its budget for November 2026"
+    assert (await alerts(project))[-1]["title"] == '"P": user "bob" has used up its budget for November 2026'
 
 
 async def test_a_budget_says_nothing_of_a_period_that_ended_before_it_was_set(

@@ -71,7 +71,7 @@ async def test_each_share_of_a_budget_alerts_once_a_month(own: Database, clock: 
     found = await alerts(own)
     assert decided == [0, 0, 1, 0, 0, 0, 1, 0, 1, 0]
     assert [(one["level"], one["deliveries"]) for one in found] == [(50, 2), (80, 2), (100, 2)]
-    assert found[1]["title"] == "p has reached 80% of its budget"
+    assert found[1]["title"] == '"p" has reached 80% of its budget'
     assert "85% of its budget of $100.00 for November 2026" in found[1]["message"]
     document = json.loads(found[1]["document"])
     assert document["type"] == "budget.threshold_reached"

@@ -88,8 +88,8 @@ async def test_a_name_and_its_hash_count_as_one_in_budgets_and_their_alerts(
     assert [one.value for one in found[""].over] == ["ann"]
     assert await AlertEvaluator(project, clock, None, names=names).evaluate() == 2
     assert {one["title"] for one in await alerts(project)} == {
-        "P with user ann has reached 100% of its budget for November 2026",
-        "P: user ann has used up its budget for November 2026",
+        '"P" with user "ann" has reached 100% of its budget for November 2026',
+        '"P": user "ann" has used up its budget for November 2026',
     }
 
     clock.advance(timedelta(days=20))

@@ -40,7 +40,7 @@ async def test_mail_is_encrypted_signed_in_and_has_one_id_for_all_tries(
     [mail] = mailbox.mails
     done = await delivery(project)
     assert (mail["From"], mail["To"]) == ("runtally@example.com", "ada@example.com")
-    assert mail["Subject"] == "Test of the alerts of P & Co of names"
+    assert mail["Subject"] == 'Test of the alerts of "P & Co of names"'
     assert mail["Message-ID"] == f"<msg_{done.alert_id.hex}@example.com>"
     assert "https://runtally.example/projects/p" in mail.get_content()
     assert (done.answer, done.attempts) == ("taken by the mail server", 2)

@@ -82,7 +82,7 @@ async def test_a_weekly_report_counts_the_projects_of_both_or_waits(
     assert await evaluator_of(own, clock, other).evaluate() == 1
 
     titles = {one["project_id"]: one["title"] for one in await alerts(own)}
-    assert titles["p"] == "p: $1.50 in the week to 22 Nov"
+    assert titles["p"] == '"p": $1.50 in the week to 22 Nov'
     assert titles[ALL_PROJECTS_KEY] == "Your organisation: $3.00 in the week to 22 Nov"
 
 

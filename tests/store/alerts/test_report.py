@@ -50,11 +50,11 @@ async def test_a_report_has_the_cost_of_a_week_and_the_causes_of_its_change(own:
 
     [report] = await alerts(own)
     assert (report["kind"], report["subject"], report["deliveries"]) == ("report", "2026-W47", 1)
-    assert report["title"] == "p: $11.75 in the week to 22 Nov"
+    assert report["title"] == '"p": $11.75 in the week to 22 Nov'
     assert report["message"].splitlines() == [
-        "p cost $11.75 or more, for some runs have no price, from 16 Nov to 22 Nov 2026 (UTC), in 3 runs.",
+        '"p" cost $11.75 or more, for some runs have no price, from 16 Nov to 22 Nov 2026 (UTC), in 3 runs.',
         "The week before cost $8.00, so this is 47% more.",
-        "Changed most: small +$8.25 (now $10.25), large -$4.50 (now $1.50).",
+        'Changed most: "small" +$8.25 (now $10.25), "large" -$4.50 (now $1.50).',
     ]
     document = json.loads(report["document"])
     assert document["type"] == "report.weekly"

@@ -53,7 +53,7 @@ async def test_an_error_rate_above_its_threshold_alerts_once_in_six_hours(
 
     [alert] = await alerts(project)
     assert (alert["kind"], alert["deliveries"]) == ("error_rate", 1)
-    assert alert["title"] == "P: error rate is 50.0%"
+    assert alert["title"] == '"P": error rate is 50.0%'
     assert "The error rate was 50.0% in 20 runs" in alert["message"]
     document = json.loads(alert["document"])
     assert document["type"] == "error_rate.high"
@@ -76,8 +76,8 @@ async def test_latency_and_cache_hit_rate_alert_by_their_thresholds(project: Dat
 
     assert await evaluator.evaluate() == 2
     assert {(one["kind"], one["title"]) for one in await alerts(project)} == {
-        ("latency", "P: p95 latency is 5.0 s"),
-        ("cache_hit_rate", "P: cache hit rate is 28.6%"),
+        ("latency", '"P": p95 latency is 5.0 s'),
+        ("cache_hit_rate", '"P": cache hit rate is 28.6%'),
     }
 
 

@@ -68,7 +68,7 @@ async def test_a_target_is_stored_once_its_test_message_was_taken(project: Datab
 
     assert [one.id for one in await stored(project)] == [target.id]
     assert receiver.documents[-1]["type"] == "alert.test"
-    assert receiver.documents[-1]["text"].startswith("Test of the alerts of P & Co of names\nAlerts of this project")
+    assert receiver.documents[-1]["text"].startswith('Test of the alerts of "P & Co of names"\nAlerts of this project')
     async with project.session() as session:
         [(delivery, alert, _)] = await targets.list_deliveries(session, "p")
     assert (delivery.delivered_at, delivery.answer, alert.kind) == (clock.now, "HTTP 204", "test")
