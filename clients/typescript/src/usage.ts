@@ -69,7 +69,8 @@ export function readTokens(read: Read): Run {
   if (input !== undefined) {
     input += beside;
     const cached = (parts.cachedInput ?? 0) + (parts.cacheWrite ?? 0);
-    if (cached > input) input += cached; // No part is larger than its whole: it was counted apart.
+    // No part is larger than its whole: it was counted apart. Where Portkey asked Anthropic, only the total says so.
+    if (cached > input || (isChat && total === input + (output ?? 0) + cached)) input += cached;
   }
   if (output !== undefined && (parts.reasoning ?? 0) > output) output += parts.reasoning ?? 0;
   // What was cached of these is counted as both, and charged as cached.

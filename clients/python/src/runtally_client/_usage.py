@@ -97,7 +97,9 @@ def _tokens_of(usages: Sequence[object]) -> dict[str, Any]:
     if took is not None:
         took += beside
         parts = counts.get("cachedInput", 0) + counts.get("cacheWrite", 0)
-        took += parts if parts > took else 0  # No part is larger than its whole: it was counted apart.
+        # No part is larger than its whole: it was counted apart. Where Portkey asked Anthropic, only the total says so.
+        is_apart = parts > took or (_is_chat(usages) and total == took + (gave or 0) + parts)
+        took += parts if is_apart else 0
     if gave is not None:
         thought = counts.get("reasoning", 0)
         gave += thought if thought > gave else 0
