@@ -290,3 +290,13 @@ def greeting_of(process: subprocess.Popen[str]) -> str:
     while not lines or "Ctrl-C" not in lines[-1]:
         lines.append(process.stdout.readline())
     return "".join(lines)
+
+
+def test_with_several_workers_what_is_wrong_is_said_once(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    ended = run([RUNTALLY, "serve", "--workers", "2", "--port", "0"], tmp_path / "file")
+
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("Error: DATA_DIR")
+    assert ended.stderr.count("\n") == 1

@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import threading
+from contextlib import ExitStack
 from importlib import import_module
 from types import FrameType
 
@@ -51,26 +52,43 @@ def serve(host: str | None, port: int | None, workers: int | None, *, provision:
         settings = make_secrets(settings)
     try:
         with listening(settings) as listener:
-            _import_meanwhile(settings.web_concurrency)
-            with database_url(settings) as url:
-                from webapp.cli import service  # noqa: PLC0415  # See above.
-
-                service.prepare(settings, url)
-                _hand_over(settings, url, port=listener.getsockname()[1])
-                with restarted_when_it_dies(settings):
-                    service.run(settings, url, listener, by_make=provision)
+            serve_so = _serve_alone if settings.web_concurrency == 1 else _serve_several
+            serve_so(settings, listener, by_make=provision)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
 
 
-def _import_meanwhile(workers: int) -> None:
-    """Begin to import what serves, in a thread; several workers import it themselves.
+def _serve_alone(settings: Settings, listener: socket.socket, *, by_make: bool) -> None:
+    _import_meanwhile()
+    with database_url(settings) as url:
+        from webapp.cli import service  # noqa: PLC0415  # See above.
+
+        service.prepare(settings, url)
+        _hand_over(settings, url, port=listener.getsockname()[1])
+        with restarted_when_it_dies(settings):
+            service.run(listener, service.greeting(settings, url, listener, by_make=by_make))
+
+
+def _serve_several(settings: Settings, listener: socket.socket, *, by_make: bool) -> None:
+    from webapp.cli.preparing import preparing  # noqa: PLC0415  # A single worker is spared both.
+    from webapp.cli.supervisor import supervise  # noqa: PLC0415
+
+    with ExitStack() as stack:
+        with preparing(settings, listener, by_make=by_make) as prepared:
+            url = stack.enter_context(database_url(settings))
+            greeting = prepared(url)
+        _hand_over(settings, url, port=listener.getsockname()[1])
+        with restarted_when_it_dies(settings):
+            supervise(settings, listener, greeting)
+
+
+def _import_meanwhile() -> None:
+    """Begin to import what serves, in a thread.
 
     Garbage is not looked for before `service` runs: nothing that is imported is any, and to look takes a fifth of a start.
     """
     gc.disable()
-    module = "webapp.cli.service" if workers > 1 else "webapp.app"
-    threading.Thread(target=import_module, args=(module,), name="import", daemon=True).start()
+    threading.Thread(target=import_module, args=("webapp.app",), name="import", daemon=True).start()
 
 
 def listening(settings: Settings) -> socket.socket:

@@ -1,21 +1,14 @@
 """The process of `runtally serve`, from an open database to the end."""
 
 import asyncio
-import gc
-import http.client
 import signal
 import socket
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
-from urllib.parse import urlsplit
+from contextlib import suppress
 
 import click
 import uvicorn
-from uvicorn.config import STARTUP_FAILURE
 
-from runtally import COMMAND_AGENT
 from runtally.access.invitations import set_up
 from runtally.clock import system_clock
 from runtally.db.database import Database
@@ -27,19 +20,10 @@ from runtally.pricing.catalogue import seed_if_empty
 from runtally.provision import kept_secrets
 from runtally.setting_sources import SECRETS_FILE
 from runtally.settings import Settings
-from runtally.telemetry import sharing
 from webapp.cli import out_of_reach
 from webapp.cli.greeting import Greeting
 from webapp.cli.migrate import bring_up_to_date
-from webapp.cli.serve import BACKLOG
-from webapp.cli.supervisor import WORKER_SECONDS, WORKER_START_SECONDS, Workers
-from webapp.server.protocol import LimitedProtocol
-
-# Longer than any request of ours takes; a client that stays connected must not keep the service from stopping.
-SHUTDOWN_SECONDS = 10
-# Longer than a proxy keeps an idle connection, so that it is never closed under a request.
-KEEP_ALIVE_SECONDS = 75
-GREETING_SECONDS = 0.1
+from webapp.cli.supervisor import NOT_STARTED, serving
 
 
 class GreetingServer(uvicorn.Server):
@@ -68,11 +52,25 @@ def prepare(settings: Settings, url: str) -> None:
         asyncio.run(_prepare_archives(settings, url))
 
 
-def run(settings: Settings, url: str, listener: socket.socket, *, by_make: bool) -> None:
-    """Serve until a signal. Raises `RuntallyError` when the service does not start."""
-    with sharing(settings.data_dir) if settings.web_concurrency > 1 else nullcontext():
-        token = asyncio.run(_set_up_token(settings, url))
-        _run(_config(settings.web_concurrency), listener, _greeting(settings, listener, token, by_make=by_make))
+def greeting(settings: Settings, url: str, listener: socket.socket, *, by_make: bool) -> Greeting:
+    """Return what the service says once it is up."""
+    return _greeting(settings, listener, asyncio.run(_set_up_token(settings, url)), by_make=by_make)
+
+
+def run(listener: socket.socket, said: Greeting) -> None:
+    """Serve in this process until a signal, which ends the service in order instead of interrupting it.
+
+    Raises `RuntallyError` when the service does not start.
+    """
+    config = serving(1)
+    config.load()
+    server = GreetingServer(config, said)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, server.handle_exit)
+    with suppress(SystemExit):
+        server.run(sockets=[listener])
+    if not server.started:
+        raise RuntallyError(NOT_STARTED)
 
 
 def _prepare(url: str, *, embedded: bool) -> None:
@@ -177,74 +175,3 @@ def _greeting(settings: Settings, listener: socket.socket, set_up_token: str | N
         program=sys.argv[0],
         set_up_token=set_up_token,
     )
-
-
-def _config(workers: int) -> uvicorn.Config:
-    return uvicorn.Config(
-        "webapp.cli.worker:application",
-        factory=True,
-        workers=workers,
-        loop="uvloop",
-        http=LimitedProtocol,
-        ws="none",
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=True,
-        backlog=BACKLOG,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-        timeout_worker_healthcheck=WORKER_START_SECONDS,
-    )
-
-
-def _run(config: uvicorn.Config, listener: socket.socket, greeting: Greeting) -> None:
-    """Serve until a signal; from here on signals end the service in order instead of interrupting it."""
-    if config.workers > 1:
-        gc.enable()
-        supervisor = Workers(config, sockets=[listener])
-        with greeting_once_up(greeting):
-            supervisor.run()
-        failed = any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes)
-    else:
-        config.load()
-        server = GreetingServer(config, greeting)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, server.handle_exit)
-        with suppress(SystemExit):
-            server.run(sockets=[listener])
-        failed = not server.started
-    if failed:
-        raise RuntallyError("The service did not start; the lines above say why.")
-
-
-@contextmanager
-def greeting_once_up(greeting: Greeting) -> Iterator[None]:
-    """Print the greeting once a worker answers, since no worker reports that it has started."""
-    ended = threading.Event()
-
-    def greet() -> None:
-        while not ended.wait(GREETING_SECONDS):
-            if _answers(greeting.url):
-                click.echo(str(greeting))
-                return
-
-    thread = threading.Thread(target=greet, name="greeting", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-
-
-def _answers(url: str) -> bool:
-    parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=WORKER_SECONDS)
-    try:
-        connection.request("GET", "/api/health/live", headers={"User-Agent": COMMAND_AGENT})
-        return connection.getresponse().status == http.client.OK
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()

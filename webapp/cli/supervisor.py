@@ -1,17 +1,30 @@
-"""The parent of several server processes: replaces those that die, and restarts all of them without a gap."""
+"""The parent of several server processes: replaces those that die, and restarts all of them without a gap.
 
+It imports little, since it does nothing else.
+"""
+
+import http.client
 import signal
 import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
+import click
 import structlog
 from uvicorn.config import STARTUP_FAILURE, Config
 from uvicorn.supervisors import Multiprocess
 from uvicorn.supervisors.multiprocess import Process
 
-from runtally.telemetry import count_replaced_worker
+from runtally import COMMAND_AGENT
+from runtally.errors import RuntallyError
+from runtally.settings import Settings
+from runtally.telemetry import count_replaced_worker, sharing
+from webapp.cli.serve import BACKLOG
 
 # Uvicorn makes a check that often. Counted in checks, so that a parent that was itself stopped blames nobody.
 CHECK_SECONDS = 0.5
@@ -19,8 +32,45 @@ CHECK_SECONDS = 0.5
 WORKER_SECONDS = 30
 # For a worker to start: on a machine whose processors are all busy, 30 were not enough.
 WORKER_START_SECONDS = 300
+# Longer than any request of ours takes; a client that stays connected must not keep the service from stopping.
+SHUTDOWN_SECONDS = 10
+# Longer than a proxy keeps an idle connection, so that it is never closed under a request.
+KEEP_ALIVE_SECONDS = 75
+GREETING_SECONDS = 0.1
+NOT_STARTED = "The service did not start; the lines above say why."
 
 log = structlog.get_logger()
+
+
+def supervise(settings: Settings, listener: socket.socket, greeting: str) -> None:
+    """Keep several workers until a signal, and greet once they answer. Raises `RuntallyError` when they do not start."""
+    with sharing(settings.data_dir):
+        workers = Workers(serving(settings.web_concurrency), sockets=[listener])
+        with greeting_once_up(settings.own_url(listener.getsockname()[1]), greeting):
+            workers.run()
+    if any(process.exitcode == STARTUP_FAILURE for process in workers.processes):
+        raise RuntallyError(NOT_STARTED)
+
+
+def serving(workers: int) -> Config:
+    """Return how the service is served."""
+    return Config(
+        "webapp.cli.worker:application",
+        factory=True,
+        workers=workers,
+        loop="uvloop",
+        http="webapp.server.protocol:LimitedProtocol",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        timeout_worker_healthcheck=WORKER_START_SECONDS,
+    )
 
 
 @dataclass(slots=True)
@@ -113,3 +163,34 @@ class Workers(Multiprocess):
 
 def _ending(code: int) -> str:
     return f"ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+
+
+@contextmanager
+def greeting_once_up(url: str, greeting: str) -> Iterator[None]:
+    """Print the greeting once a worker answers, since no worker reports that it has started."""
+    ended = threading.Event()
+
+    def greet() -> None:
+        while not ended.wait(GREETING_SECONDS):
+            if _answers(url):
+                click.echo(greeting)
+                return
+
+    thread = threading.Thread(target=greet, name="greeting", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+def _answers(url: str) -> bool:
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=WORKER_SECONDS)
+    try:
+        connection.request("GET", "/api/health/live", headers={"User-Agent": COMMAND_AGENT})
+        return connection.getresponse().status == http.client.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()

@@ -1,6 +1,8 @@
 """When the parent of several workers replaces one, counted in its checks."""
 
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator, MutableMapping
 from multiprocessing import Pipe
 from typing import Any
@@ -123,3 +125,13 @@ def test_a_worker_that_refuses_to_start_ends_the_service(workers: Workers, log: 
     assert workers.should_exit.is_set()
     assert workers.processes[0] is failed
     assert [entry["event"] for entry in log] == ["worker_did_not_start"]
+
+
+def test_the_parent_of_several_workers_imports_nothing_that_only_they_need() -> None:
+    script = "import sys, webapp.cli.serve, webapp.cli.preparing, webapp.cli.supervisor; print(*sys.modules)"
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)  # noqa: S603  # Ours.
+
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert {"uvicorn", "pydantic"} <= loaded
+    assert not loaded & {"alembic", "altair", "asyncpg", "jinja2", "msgspec", "quart", "sqlalchemy", "sqlmodel"}
