@@ -53,7 +53,7 @@ async def ingest_holder(request: Request, keys: Sequence[str]) -> Actor:
 async def _first_holder(services: Services, keys: Sequence[str]) -> Actor | None:
     for key in keys:
         with suppress(InvalidKey):
-            return await _holder(services, key)
+            return await services.keys.holder_of(key)
     return None
 
 
@@ -77,19 +77,15 @@ async def key_actor(request: Request) -> Actor:
     sent = request.bearer_key
     if sent is None:
         raise MissingKey("Send a project key in the header Authorization: Bearer <key>.")
-    async with wrong_keys_limited(request):
-        return await _holder(request.services, sent)
+    services = request.services
+    async with wrong_keys_limited(request), services.control.intake.connection() as connection:
+        return await verify(connection, services.clock(), sent)
 
 
 def is_any_of(sent: str, allowed: Sequence[SecretStr]) -> bool:
     """Return whether the key is one of these. All are compared, so that the time does not tell which one matched."""
     matches = [hmac.compare_digest(sent.encode(), key.get_secret_value().encode()) for key in allowed]
     return any(matches)
-
-
-async def _holder(services: Services, key: str) -> Actor:
-    async with services.control.intake.connection() as connection:
-        return await verify(connection, services.clock(), key)
 
 
 async def signature_actor(request: Request) -> Actor:

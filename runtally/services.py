@@ -7,6 +7,7 @@ from datetime import datetime
 
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from runtally.access.known_keys import KnownKeys
 from runtally.access.openid import OpenIdProvider
 from runtally.alerts.channels.mail import Mailer
 from runtally.alerts.registry import Channels
@@ -39,6 +40,8 @@ class Services:
     settings: Settings
     control: Connections
     """The database of people, keys and prices."""
+    keys: KnownKeys
+    """The project keys that send runs."""
     cells: Cells
     """The databases of projects."""
     downloads: Downloads
@@ -120,6 +123,7 @@ class Services:
                 yield cls(
                     settings=settings,
                     control=control,
+                    keys=KnownKeys(control.intake, clock),
                     cells=cells,
                     downloads=Downloads(),
                     colours=Colours(control.intake, clock),

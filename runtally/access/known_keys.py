@@ -1,0 +1,39 @@
+"""Remember for a moment whose a project key is: one that sends run after run is not looked up for each of them."""
+
+import hashlib
+from collections.abc import Callable
+from time import monotonic
+
+from runtally.access.keys import verify
+from runtally.audit import Actor
+from runtally.clock import Clock
+from runtally.db.database import Database
+
+REMEMBERED_SECONDS = 0.9
+"""With the look-up itself, a key that was revoked or expired is refused within a second, by every worker."""
+MAX_REMEMBERED = 10_000
+
+
+class KnownKeys:
+    """The holders of keys that were looked up within `REMEMBERED_SECONDS`; one per process."""
+
+    def __init__(self, database: Database, clock: Clock, seconds: Callable[[], float] = monotonic) -> None:
+        self._database = database
+        self._clock = clock
+        self._seconds = seconds
+        self._holders: dict[bytes, tuple[Actor, float]] = {}
+
+    async def holder_of(self, secret: str) -> Actor:
+        """Return the holder of this key. Raises what `verify` does; a wrong key is looked up each time."""
+        digest, asked_at = hashlib.sha256(secret.encode()).digest(), self._seconds()
+        holder, known_at = self._holders.get(digest, (None, 0.0))
+        if holder is not None and asked_at - known_at < REMEMBERED_SECONDS:
+            return holder
+        self._holders.pop(digest, None)
+        async with self._database.connection() as connection:
+            holder = await verify(connection, self._clock(), secret)
+        if len(self._holders) >= MAX_REMEMBERED:
+            self._holders.clear()
+        # What is known is as old as the question.
+        self._holders[digest] = holder, asked_at
+        return holder
