@@ -11,8 +11,8 @@ from api.cells import MissingCells
 from api.metrics import Count
 from runtally.fields import camel
 from runtally.money import as_json
-from runtally.runs.cost_lines import LINE, NAMES, GroupLines, LineSum
-from runtally.units import LINES, Measured
+from runtally.runs.cost_lines import LINE, NAMES, GroupLines, measured
+from runtally.units import Measured
 from runtally.usage.dimensions import OTHER, OTHER_NAME
 from runtally.usage.plan import Group
 
@@ -20,7 +20,6 @@ Amount = Annotated[
     msgspec.Raw, Meta(description="US dollars, every digit exact.", extra_json_schema={"type": "number"})
 ]
 Moment = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
-_REQUEST = "request"
 
 
 class LineGroup(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
@@ -85,21 +84,11 @@ def line_groups(dimensions: tuple[str, ...], group: Group, found: GroupLines) ->
             group={name: line if name == LINE else value_of(next(values)) for name in dimensions},
             name=NAMES[line],
             cost_usd=as_json(sums.amount_usd),
-            quantity=_quantity(line, sums),
-            measured=_measured(line),
+            quantity=None if measured(line) is None else as_json(Decimal(sums.quantity)),
+            measured=measured(line),
         )
 
 
 def value_of(value: str | None) -> str | None:
     """Return a value of a group as answers have it."""
     return OTHER_NAME if value == OTHER else value
-
-
-def _quantity(line: str, sums: LineSum) -> msgspec.Raw | None:
-    return None if _measured(line) is None else as_json(Decimal(sums.quantity))
-
-
-def _measured(line: str) -> Measured | None:
-    if line == _REQUEST:
-        return Measured.REQUESTS
-    return LINES[line].measured if line in LINES else None

@@ -37,6 +37,7 @@ class ReportPage(Struct, frozen=True):
 PAGES = {
     "overview": ReportPage("Overview", "project.project"),
     "breakdown": ReportPage("Breakdown", "breakdown.breakdown", has_project_in_query=True),
+    "lines": ReportPage("Cost by line", "lines.show", has_project_in_query=True),
     "runs": ReportPage("Runs", "runs.explorer", Scope.RUNS_READ, has_project_in_query=True),
     "sessions": ReportPage("Sessions", "sessions.sessions", Scope.RUNS_READ),
     "traces": ReportPage("Traces", "sessions.traces", Scope.RUNS_READ),

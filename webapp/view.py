@@ -178,6 +178,11 @@ class View(Struct, frozen=True):
             {"project": self.project_id, "by": self._by, **more} | self.filter_query | self.live_query,
         )
 
+    def lines_url(self) -> str:
+        """Return the URL of the lines that the cost of these runs consists of."""
+        query = {"project": self.project_id, "by": self._by} | self.filter_query | self.live_query
+        return address_of("lines.show", query)
+
     @property
     def _by(self) -> str | None:
         """The grouping as a parameter; None for the default, by model."""

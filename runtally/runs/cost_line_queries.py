@@ -140,14 +140,14 @@ def _runs_sql(found: Conditions, question: GroupQuestion, span: TimeSpan, varyin
         _is_of(found, "price_entry_id", ids, "bigint[]") for ids in (varying.entries, varying.timed, varying.long)
     )
     is_discounted = _is_of(found, "runs.project_id", varying.discounted, "text[]")
-    lengths = found.value([length + 1 for length in sorted(varying.lengths)], "bigint[]")
+    lengths = found.value([length + 1 for length in varying.lengths], "bigint[]")
     key = {
         "number": number_sql("occurred_at", starts),
         "entry": "price_entry_id",
         "project": is_discounted.format("runs.project_id"),
         "provider": is_discounted.format("provider"),
         "period": is_discounted.format(
-            f"width_bucket(occurred_at, {found.value(sorted(varying.moments), 'timestamptz[]')})"
+            f"width_bucket(occurred_at, {found.value(list(varying.moments), 'timestamptz[]')})"
         ),
         "tier": varies.format("service_tier"),
         "region": varies.format("lower(region)"),
@@ -169,7 +169,7 @@ def _is_of(found: Conditions, column: str, names: Sequence[object], kind: str) -
 
 def _moment(found: Conditions, minutes: Sequence[int]) -> str:
     """SQL of the weekday and the hours of a run, as a number; whatever the time zone of the connection."""
-    epoch, bounds = "date_part('epoch', occurred_at)", found.value(sorted(minutes), "integer[]")
+    epoch, bounds = "date_part('epoch', occurred_at)", found.value(list(minutes), "integer[]")
     of_day = f"width_bucket((floor({epoch} / 60)::bigint % 1440)::integer, {bounds})"
     return f"floor({epoch} / 86400)::bigint % 7 * 10000 + {of_day}"
 

@@ -7,8 +7,10 @@ differ from what their price says today, and those of runs that are in the datab
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import partial
 from typing import TypeVar
 
+from runtally.db.combined import gathered
 from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked
 from runtally.pricing.cost import lines_of, price_for_run
@@ -17,16 +19,18 @@ from runtally.pricing.match import PriceCandidate
 from runtally.pricing.queries import select_candidates_of, select_discounts, select_variants
 from runtally.pricing.rates import read_variants
 from runtally.runs.cost_line_queries import PricedAlike, Varying, select_priced_alike
-from runtally.units import LINES
+from runtally.units import LINES, Measured
 from runtally.usage import masking
 from runtally.usage.dimensions import OTHER
 from runtally.usage.groups.groups import GroupSource, read_groups_of
+from runtally.usage.groups.parts import parts_of
 from runtally.usage.groups.queries import count_runs
+from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.groups.slices import SliceKey
 from runtally.usage.overview.project_queries import select_dropped_before
 from runtally.usage.plan import Group, GroupQuestion, Plan
 from runtally.usage.question import LatencyDetail
-from runtally.usage.snapshots import Snapshots
+from runtally.usage.snapshots import Snapshot, Snapshots
 from runtally.usage.sources import Source
 from runtally.usage.timeline import Cover
 
@@ -50,6 +54,13 @@ NAMES = {
 }
 """The lines in their order, with their names for people."""
 _ZERO = Decimal(0)
+
+
+def measured(line: str) -> Measured | None:
+    """Return what the quantity of a line counts; None for lines without one."""
+    if line == "request":
+        return Measured.REQUESTS
+    return LINES[line].measured if line in LINES else None
 
 
 @dataclass(slots=True)
@@ -139,18 +150,36 @@ async def read_priced_alike(
 ) -> list[PricedAlike]:
     """Add up the runs of each bucket and group that one price holds for. Raises `DimensionNotTracked` where there are too many."""
     varying = _varying(await select_variants(control), discounts)
-    return [row for of_one in await snapshots.of_each(lambda one: _rows(one, question, varying)) for row in of_one]
+    found = await gathered(_rows(one, question, varying, is_added=len(snapshots.every) > 1) for one in snapshots.every)
+    return [row for of_one in found for row in of_one]
 
 
-async def _rows(connection: Connection, question: GroupQuestion, varying: Varying) -> list[PricedAlike]:
+async def _rows(snapshot: Snapshot, question: GroupQuestion, varying: Varying, *, is_added: bool) -> list[PricedAlike]:
+    """Read the sums of a database; those of closed days are in the memo."""
+    reader = GroupRowReader(snapshot.reads, snapshot.archive)
+    # Everything that the sums do not depend on.
+    asked = GroupQuestion(question.timeline, question.filter, question.by, latencies=LatencyDetail.NONE)
+    rows: list[PricedAlike] = []
+    for part in await parts_of(reader, asked, snapshot.memo, None, is_added=is_added):
+        of_part = replace(asked, timeline=part.timeline)
+        read = partial(_read, reader, of_part, varying)
+        key = "cost lines", replace(of_part, timeline=replace(part.timeline, now=part.timeline.span.since)), varying
+        rows += await (part.memo.of(key, part.version, part.timeline.now, read) if part.memo else read())
+    return rows
+
+
+async def _read(reader: GroupRowReader, question: GroupQuestion, varying: Varying) -> list[PricedAlike]:
     span = question.timeline.span
+    is_little = (
+        reader.days is not None and reader.days.since <= span.since and reader.days.runs_in(span) <= MAX_RUNS_READ
+    )
     plan = Plan(Source.RUNS, Cover((), (span,)))
-    if await count_runs(connection, question, plan, (span,), MAX_RUNS_READ) > MAX_RUNS_READ:
+    if not is_little and await count_runs(reader.connection, question, plan, (span,), MAX_RUNS_READ) > MAX_RUNS_READ:
         raise DimensionNotTracked(
             f"More than {MAX_RUNS_READ:,} runs would have to be read for the lines of their costs: ask for a shorter time, or "
             "filter."
         )
-    rows = await select_priced_alike(connection, question, span, varying, MAX_ROWS)
+    rows = await select_priced_alike(reader.connection, question, span, varying, MAX_ROWS)
     if rows is None:
         raise DimensionNotTracked(
             "There are too many groups in buckets for the lines of their costs: use longer buckets, or ask for a shorter time."
@@ -164,13 +193,13 @@ def _varying(variants: Mapping[int, str], discounts: Iterable[Discount]) -> Vary
     timed = [(id_, one) for id_, one in every if one.hours or one.weekdays]
     lengths = [(id_, one.above_input_tokens) for id_, one in every if one.above_input_tokens is not None]
     return Varying(
-        tuple(entries),
-        tuple({id_ for id_, _ in timed}),
-        tuple({minute for _, one in timed for window in one.hours for minute in window}),
-        tuple({id_ for id_, _ in lengths}),
-        tuple({length for _, length in lengths}),
-        tuple({one.project_id for one in discounts}),
-        tuple({at for one in discounts for at in (one.effective_from, one.effective_to) if at is not None}),
+        tuple(sorted(entries)),
+        tuple(sorted({id_ for id_, _ in timed})),
+        tuple(sorted({minute for _, one in timed for window in one.hours for minute in window})),
+        tuple(sorted({id_ for id_, _ in lengths})),
+        tuple(sorted({length for _, length in lengths})),
+        tuple(sorted({one.project_id for one in discounts})),
+        tuple(sorted({at for one in discounts for at in (one.effective_from, one.effective_to) if at is not None})),
     )
 
 
@@ -188,9 +217,9 @@ def _lines_of(row: PricedAlike, entries: Mapping[int, PriceCandidate], discounts
             of_project = [one for one in discounts if one.project_id == row.project_id]
             price = less_discount(price, of_project, row.provider, row.at)
         for line in lines_of(row.usage, price_for_run(price, row.tier, row.region, row.at, row.input_tokens)):
-            # A fee is for each run; all else follows from the sums.
-            times = row.runs if line.name == "request" else 1
-            found.add(line.name, line.amount_usd * times, line.quantity * times)
+            # A fee is for each run; all other amounts follow from the sums.
+            amount_usd = line.amount_usd * row.runs if line.name == "request" else line.amount_usd
+            found.add(line.name, amount_usd, line.quantity if line.kind else row.runs)
     if rest := row.cost_usd - found.cost_usd:
         found.add(CHANGED, rest)
     return found

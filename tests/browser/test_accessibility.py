@@ -49,6 +49,7 @@ PAGES = {
     "cache of a project": f"{path_of(LONG)}/cache?by=feature&chart=tokens",
     "coding agents": f"/projects/{PROJECT}/agents",
     "budgets of a project": f"{path_of(LONG)}/budgets",
+    "cost by line": f"/lines?project={PROJECT}&range=30d",
     "groups by user in a breakdown": f"/breakdown?project={PROJECT}&by=user",
     "runs compared": f"{path_of(LONG)}/compare?range=30d&a.model=gpt-large&b.since=2026-11-01T00:00&b.until=2026-11-08T00:00",
     "saved views": f"/projects/{PROJECT}/views?here=/projects/{PROJECT}",

@@ -23,6 +23,7 @@ PLACES = {
     "overview": "/",
     "project": "/projects/shop",
     "breakdown": "/breakdown?project=shop",
+    "lines": "/lines?project=shop",
     "runs": "/runs",
     "run": "/projects/shop/runs/run-1",
     "trace": "/projects/shop/traces/trace-1",

@@ -116,6 +116,7 @@ async def test_an_operator_reads_every_project_exactly(empty_database_url: str, 
         everything = await ask(client, "usage", by=[])
         by_model = await ask(client, "usage", project="shop", by=["model"], limit=1)
         month = await ask(client, "usage", project="shop", range="30d")
+        by_line = await ask(client, "usage", project="shop", by=["line", "model"])
 
     assert [one["id"] for one in projects["projects"]] == ["bot", "shop"]
     assert everything["total"]["costUSD"] == "10.100000000002"
@@ -133,6 +134,15 @@ async def test_an_operator_reads_every_project_exactly(empty_database_url: str, 
     ]
     assert by_model["allOtherRows"]["runs"] == 3
     assert month["total"]["costUSD"] == "53.100000000002"
+    assert by_line["total"] == {"costUSD": "3.100000000002", "runs": 4, "runsWithoutCost": 1}
+    assert by_line["rows"][0] == {
+        "model": "acme-small",
+        "line": "reported",
+        "name": "Reported cost",
+        "costUSD": "3",
+        "quantity": None,
+    }
+    assert sum(Decimal(row["costUSD"]) for row in by_line["rows"]) == Decimal("3.100000000002")
 
 
 async def test_sessions_errors_price_and_budget_are_answered(empty_database_url: str, key: str) -> None:

@@ -73,11 +73,12 @@ class Sums(Struct, frozen=True):
 
     @property
     def heights(self) -> tuple[Decimal, ...]:
-        """Return the height of each bar, which exceeds its total if runs are part of several series."""
+        """Return the height of each bar, which exceeds its total if runs are part of several series, or some are below zero."""
         if not self.stack:
             return self.totals
         return tuple(
-            sum(map(_amount, values), Decimal(0)) for values in zip(*(one.values for one in self.stack), strict=True)
+            sum((max(_amount(one), Decimal(0)) for one in values), Decimal(0))
+            for values in zip(*(one.values for one in self.stack), strict=True)
         )
 
     def rows(self) -> Mapping[str, Rows]:
@@ -179,7 +180,8 @@ def _segments(stack: Sequence[Series], buckets: int) -> list[dict[str, object]]:
     for number in range(buckets):
         bottom = Decimal(0)
         for series in stack:
-            top = bottom + _amount(series.values[number])
+            # What is below zero has no room in a bar; table and tooltips have it.
+            top = bottom + max(_amount(series.values[number]), Decimal(0))
             if top > bottom:
                 rows.append({"i": number, "y0": _drawn(bottom), "y1": _drawn(top), "slot": series.slot})
             bottom = top

@@ -196,7 +196,7 @@ def stack(  # noqa: PLR0913, PLR0917  # What a chart is made of.
         key=tuple(KeyEntry(one.name, one.slot) for one in series),
         table=sums.table(),
         spec=specs.bars(),
-        draw=lambda: Drawing((axes.time(window), ticks(max(totals))), sums.rows(), sums.tips()),
+        draw=lambda: Drawing((axes.time(window), ticks(max(sums.heights))), sums.rows(), sums.tips()),
         tip_rows=tuple(KeyEntry(one.name, one.slot) for one in reversed(series)),
         summary=summary,
     )

@@ -22,6 +22,7 @@ from runtally.money import from_pico, plain
 from runtally.names.live import LiveNames
 from runtally.pricing.book import LivePrices
 from runtally.pricing.cost import MILLION
+from runtally.runs.cost_lines import LINE, NAMES, LineSum, measured, read_cost_lines
 from runtally.units import TOKEN_KINDS
 from runtally.usage import masking
 from runtally.usage.dimensions import (
@@ -38,8 +39,10 @@ from runtally.usage.dimensions import (
 )
 from runtally.usage.filter import Outcome, RunFilter
 from runtally.usage.groups.groups import GroupAnswer, Sums, read_groups
+from runtally.usage.memo import DayMemo
 from runtally.usage.plan import GroupQuestion
 from runtally.usage.question import LatencyDetail
+from runtally.usage.snapshots import Snapshots
 from runtally.usage.timeline import BucketWidth, NamedRange, Timeline
 from runtally.usage.totals import Totals
 
@@ -74,7 +77,10 @@ class Answers:
     ) -> Answer:
         project_id = project_id or actor.project_id
         await self._demand(actor, Scope.METRICS_READ, project_id)
-        return await self._groups(RunFilter(project_id=project_id), [_dimension(name) for name in by], reach, limit)
+        run_filter, dimensions = RunFilter(project_id=project_id), [_dimension(name) for name in by if name != LINE]
+        if LINE in by:
+            return await self._lines(run_filter, dimensions, reach, limit)
+        return await self._groups(run_filter, dimensions, reach, limit)
 
     async def dearest_sessions(self, actor: Actor, project_id: str | None, reach: NamedRange, limit: int) -> Answer:
         project_id = self._project(actor, project_id)
@@ -133,8 +139,7 @@ class Answers:
         has_value: bool = False,
     ) -> Answer:
         """Answer with the groups that rank highest; with `has_value` without the runs that have none."""
-        now = self.clock()
-        timeline = Timeline.whole(reach.span(now, BucketWidth.HOUR), now)
+        timeline = _timeline(reach, now := self.clock())
         question = GroupQuestion(
             timeline, run_filter, tuple(by), limit=limit + has_value, rank_by=rank_by, latencies=LatencyDetail.NONE
         )
@@ -150,6 +155,28 @@ class Answers:
             total=None if found.is_overlapping else _totals(found.total),
             rows=[_row(by, group, one) for group, one in rows[:limit]],
             all_other_rows=_others(found),
+        )
+
+    async def _lines(self, run_filter: RunFilter, by: Sequence[Dimension], reach: NamedRange, limit: int) -> Answer:
+        """Answer with the lines of the groups that cost most."""
+        timeline = _timeline(reach, now := self.clock())
+        async with self.database.snapshot(READ_SECONDS) as connection:
+            found = await read_cost_lines(
+                Snapshots.of(connection, DayMemo(0)),
+                connection,
+                GroupQuestion(timeline, run_filter, tuple(by), limit=limit),
+            )
+        total = None if found.is_overlapping else found.total
+        return _answer(
+            project_id=run_filter.project_id,
+            since=timeline.span.since,
+            until=min(timeline.span.until, now),
+            total=total and _answer(cost_usd=total.cost_usd, runs=total.runs, runs_without_cost=total.unpriced),
+            rows=[
+                {one.name: _shown(value) for one, value in zip(by, group, strict=True)} | _line(name, sums)
+                for group, lines in found.groups.items()
+                for name, sums in lines.sorted
+            ],
         )
 
     def _project(self, actor: Actor, project_id: str | None) -> str:
@@ -170,11 +197,24 @@ class Answers:
                 await projects.get(session, project_id)
 
 
+def _timeline(reach: NamedRange, now: datetime) -> Timeline:
+    return Timeline.whole(reach.span(now, BucketWidth.HOUR), now)
+
+
+def _line(name: str, sums: LineSum) -> Answer:
+    quantity = None if measured(name) is None else sums.quantity
+    return _answer(line=name, name=NAMES[name], cost_usd=sums.amount_usd, quantity=quantity)
+
+
+def _shown(value: str | None) -> str | None:
+    return OTHER_NAME if value == OTHER else value
+
+
 def _dimension(name: str) -> Dimension:
     """Return the dimension of this name. Raises `InvalidFilter`."""
     found = dimension_named(name)
     if found is None:
-        raise InvalidFilter(f"Usage is grouped by {', '.join(DIMENSIONS)} or metadata.<key>.")
+        raise InvalidFilter(f"Usage is grouped by {', '.join(DIMENSIONS)}, {LINE} or metadata.<key>.")
     return found
 
 

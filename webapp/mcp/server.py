@@ -34,7 +34,8 @@ Reach = Annotated[NamedRange, Field(description="How far back.")]
 By = Annotated[
     tuple[str, ...],
     Field(
-        description=f"Dimensions to group the rows by: {', '.join(DIMENSIONS)}, or metadata.<key>.",
+        description=f"Dimensions to group the rows by: {', '.join(DIMENSIONS)}, or metadata.<key>; with line the rows are the "
+        "lines of the cost: input, cache reads and writes, output, searches, service tier, region and so on.",
         max_length=MAX_DIMENSIONS,
     ),
 ]

@@ -7,7 +7,7 @@ from webapp.pages.account import account, join, sign_in, sign_in_openid
 from webapp.pages.admin import audit, bills, clients, health, relay, users
 from webapp.pages.admin import budgets as admin_budgets
 from webapp.pages.agents import agents
-from webapp.pages.breakdown import breakdown
+from webapp.pages.breakdown import breakdown, lines
 from webapp.pages.compare import compare
 from webapp.pages.experiments import badges, comparison, experiment, experiments
 from webapp.pages.overview import overview
@@ -53,7 +53,7 @@ def register(app: Quart) -> None:
     # A project id may have slashes side by side.
     app.url_map.merge_slashes = False
     for module in (
-        *(overview, report, breakdown, compare, chart_data, embeds),
+        *(overview, report, breakdown, lines, compare, chart_data, embeds),
         *(costs, keys, tracked_keys, names, alerts, shared_links, general, budget, budgets, views),
         *(runs, run, send_runs),
         *(sessions, session, agents),

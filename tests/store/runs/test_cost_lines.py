@@ -33,6 +33,7 @@ from runtally.usage.timeline import BucketWidth, Timeline
 from runtally.usage.window import TimeSpan
 from tests.factories import LONG_AGO, examples, make_price
 from tests.serving import Postgres
+from tests.summaries import new_memo
 
 # A Friday.
 NOW = datetime(2026, 3, 27, 13, 7, 5, 123456, tzinfo=UTC)
@@ -139,7 +140,7 @@ async def test_the_lines_of_runs_are_those_of_each_run_added_up(database: Databa
         transaction = connection.transaction()
         await transaction.start()
         book = await load_book(connection)
-        runs = [priced(made_up(rng), number, book) for number in range(400)]
+        runs = [priced(made_up(rng), number, book) for number in range(200)]
         await insert_runs(connection, runs)
         snapshots = Snapshots.of(connection, DayMemo(0))
         by_model = await read_cost_lines(snapshots, connection, question((MODEL,), project_id=PROJECT))
@@ -218,6 +219,28 @@ async def test_what_a_changed_discount_makes_of_a_cost_is_a_line_of_its_own(conn
         CHANGED: (Decimal("0.00817"), Decimal(0)),
     }
     assert found.total.cost_usd == Decimal("0.01767")
+
+
+async def test_what_is_remembered_of_closed_days_is_forgotten_when_a_run_of_theirs_comes(database: Database) -> None:
+    memo, project_id, day = new_memo(), "lines-remembered", NOW - timedelta(days=1)
+
+    async def insert(number: int) -> None:
+        async with database.connection() as connection:
+            book = await load_book(connection)
+            await insert_runs(
+                connection, [priced(run_of(number, project_id=project_id, occurred_at=day), number, book)]
+            )
+
+    async def read_input() -> Decimal:
+        async with database.snapshot() as connection:
+            found = await read_cost_lines(Snapshots.of(connection, memo), connection, question(project_id=project_id))
+        return Decimal(found.total.lines["input"].quantity)
+
+    await insert(1)
+    assert [await read_input() for _ in range(2)] == [1_000, 1_000]
+    assert memo.bytes > 0
+    await insert(2)
+    assert await read_input() == 3_000
 
 
 async def test_groups_of_little_cost_are_one_and_still_add_up(connection: Connection) -> None:

@@ -33,7 +33,7 @@ from runtally.usage.timeline import BucketWidth
 from runtally.usage.tracked_keys import read_tracked_keys
 from runtally.usage.window import Window
 from webapp import formats, words
-from webapp.addresses import address_of, path_to
+from webapp.addresses import address_of, escaped_value, path_to
 from webapp.charts import series
 from webapp.charts.metrics import Metric
 from webapp.charts.series import Groups
@@ -234,7 +234,7 @@ async def _page(snapshots: Snapshots, shown: BreakdownView, now: datetime) -> Br
         names=_names(shown) if shown.dimension in BY_MODEL else (),
         chips=chips_of(view, names, shown.url_of),
         runs_url=view.runs_url(),
-        csv_url=_csv_url(shown, window) if groups else None,
+        csv_url=csv_address(view, window, shown.dimension.name) if groups else None,
         compare=_compare_form(shown) if groups and project_id is not None else None,
         headings=headings_of(shown.sorting, TITLES, NAMES, lambda one: replace(shown, sorting=one).url),
         rows=rows_of(_sorted(groups, shown), view, shown.dimension, shown_groups, figures.total) if figures else (),
@@ -298,23 +298,23 @@ def _foot(figures: _Figures | None, groups: tuple[Group, ...]) -> tuple[str, ...
     return tuple(said)
 
 
-def _csv_url(shown: BreakdownView, window: Window) -> str:
-    """Return the same groups by day as a file, asked for as `GET /api/usage` is."""
-    said = {name: value for name, value in shown.view.filter.query.items() if name != "range"}
-    return address_of(
+def csv_address(view: View, window: Window, *group_by: str) -> str:
+    """Return these groups by day as a file, asked for as `GET /api/usage` is."""
+    said = {name: value for name, value in view.filter.query.items() if name != "range"}
+    address = address_of(
         "breakdown.breakdown_csv",
         {
-            "project": shown.view.project_id,
+            "project": view.project_id,
             "start": f"{window.start.strftime(MINUTES)}Z",
             "end": f"{window.until.strftime(MINUTES)}Z",
             "bucketWidth": BucketWidth.DAY.value,
-            "groupBy": shown.dimension.name,
             "limit": _CSV_GROUPS,
             "format": "csv",
             "bom": "1",
             **said,
         },
     )
+    return "&groupBy=".join((address, *map(escaped_value, group_by)))
 
 
 def _compare_form(shown: BreakdownView) -> CompareForm:

@@ -58,6 +58,8 @@ class GroupMenu(Struct, frozen=True):
     label: str
     usual: tuple[Choice, ...]
     keys: tuple[Choice, ...]
+    lines_url: str | None
+    """The page of the lines that the cost consists of; None there."""
 
 
 class PageGroups(Struct, frozen=True):
@@ -184,4 +186,5 @@ def group_menu(
         label="Nothing" if view.by is None else words.label_of(view.by),
         usual=tuple(choice(one) for one in (*(() if is_table else (None,)), *listed)),
         keys=tuple(map(choice, of_keys)),
+        lines_url=None if url_of is View.lines_url else view.lines_url(),
     )
