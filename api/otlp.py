@@ -91,8 +91,8 @@ async def post_traces(project_id: str | None = None) -> ResponseReturnValue:
     503 with `Retry-After` means to send the same again: runs that were stored already are recognised.
     """
     refuse_other_types()
-    sender = _sender(project_id)
-    async with read_body() as body:
+    sender, source = await _counted(project_id)
+    async with read_body(source) as body:
         outcome = await services().otlp.take_traces(body, sender, is_json=is_json(request.mimetype))
     return _answer("traces", outcome)
 
@@ -106,8 +106,8 @@ async def post_logs(project_id: str | None = None) -> ResponseReturnValue:
     them by default.
     """
     refuse_other_types()
-    sender = _sender(project_id)
-    async with read_body() as body:
+    sender, source = await _counted(project_id)
+    async with read_body(source) as body:
         outcome = await services().otlp.take_logs(body, sender, is_json=is_json(request.mimetype))
     return _answer("logs", outcome)
 
@@ -120,11 +120,11 @@ async def post_metrics(project_id: str | None = None) -> ResponseReturnValue:
     Projects in `OTLP_METRICS` store the sums of an agent that reports nothing else, as runs with `metadata.aggregated`.
     """
     refuse_other_types()
-    sender = _sender(project_id)
+    sender, source = await _counted(project_id)
     if not services().otlp.reads_metrics(sender.rule):
         await drop_body()
         return _answer("metrics", Outcome())
-    async with read_body() as body:
+    async with read_body(source) as body:
         outcome = await services().otlp.take_metrics(body, sender, is_json=is_json(request.mimetype))
     return _answer("metrics", outcome)
 
@@ -155,8 +155,27 @@ for _base in BASES:
         blueprint.add_url_rule(_path, f"{_view.__name__}_{BASES.index(_base)}", _view, methods=["POST"])
 
 
+async def _counted(project_id: str | None) -> tuple[Sender, str]:
+    """Return the sender, and whom its large bodies wait for. Where a project is named, the request is counted for it now.
+
+    Otherwise each call says its project, and the request is counted once it was read. Raises `Forbidden` and `RateLimited`.
+    """
+    named = named_project(project_id)
+    if named is not None:
+        await _admit([named])
+    rule = ProjectRule(named, services().otlp.default_project)
+    sender = Sender(
+        actor(), request.headers.get("User-Agent", ""), rule, _admit if named is None else _admitted, _count
+    )
+    return sender, ingest_key_for(named, request.remote_addr, ingest_rate(services().settings))
+
+
+async def _admitted(_: Collection[str]) -> None:
+    """Do nothing: the request was counted before it was read."""
+
+
 async def _admit(project_ids: Collection[str]) -> None:
-    """Count the request once for each of its projects, as ingest does. Raises `RateLimited`."""
+    """Count the request once for each of these projects, as ingest does. Raises `RateLimited`."""
     rate = ingest_rate(services().settings)
     for project_id in project_ids:
         decision = await services().limiter.take(ingest_key_for(project_id, request.remote_addr, rate), rate)
@@ -167,11 +186,6 @@ async def _count(project_id: str, series: Collection[str]) -> dict[str, dict[str
     """Read the tokens that the runs of each series have."""
     async with services().cells.of(project_id).intake.connection() as connection:
         return await select_counted(connection, project_id, series)
-
-
-def _sender(project_id: str | None) -> Sender:
-    rule = ProjectRule(named_project(project_id), services().otlp.default_project)
-    return Sender(actor(), request.headers.get("User-Agent", ""), rule, _admit, _count)
 
 
 def _answer(signal: Signal, outcome: Outcome) -> Response:

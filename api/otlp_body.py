@@ -21,10 +21,10 @@ def refuse_other_types() -> None:
 
 
 @asynccontextmanager
-async def read_body() -> AsyncIterator[bytes]:
+async def read_body(sender: str) -> AsyncIterator[bytes]:
     """Read and decompress the body. Raises `BodyTooLarge`, `InvalidOtlp` and `StoreBusy`."""
     sent = cast(bytes, await request.get_data(cache=False))
-    async with services().otlp.bodies.unpacked(sent, _encoding()) as body:
+    async with services().otlp.bodies.unpacked(sent, _encoding(), sender) as body:
         del sent
         yield body
 

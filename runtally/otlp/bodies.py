@@ -3,7 +3,8 @@
 import asyncio
 import zlib
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 
 from runtally.errors import BodyTooLarge, InvalidOtlp, StoreBusy
 
@@ -11,6 +12,8 @@ LARGE_BODY = 2 * 1024 * 1024
 MAX_CONCURRENT = 2
 """The most large bodies that are processed at the same time."""
 MAX_WAITING = 32
+# Leaves room for the other projects.
+MAX_OF_ONE = MAX_WAITING // 2
 WAIT_SECONDS = 5.0
 # The bytes that are unpacked before other requests have their turn.
 _STEP = 512 * 1024
@@ -30,10 +33,11 @@ class LargeBodies:
         self._limit = limit
         self._turns = asyncio.Semaphore(MAX_CONCURRENT)
         self._waiting = 0
+        self._lines: dict[str, _Line] = {}
 
     @asynccontextmanager
-    async def unpacked(self, body: bytes, encoding: str) -> AsyncIterator[bytes]:
-        """Unpack the body; a large one holds one of the few places while the block runs.
+    async def unpacked(self, body: bytes, encoding: str, sender: str) -> AsyncIterator[bytes]:
+        """Unpack the body; a large one holds one of the few places while the block runs, and a sender at most one of them.
 
         Raises `BodyTooLarge`, `InvalidOtlp`, and `StoreBusy` where too many wait for a place, or for too long.
         """
@@ -44,28 +48,47 @@ class LargeBodies:
         if whole is not None and len(whole) <= small:
             yield whole
             return
-        async with self._turn():
+        async with self._turn(sender):
             whole = body if window is None else await _inflated(body, window, self._limit)
             if whole is None or len(whole) > self._limit:
                 raise BodyTooLarge(f"Send at most {self._limit} bytes, also after unpacking; set a smaller batch size.")
             yield whole
 
     @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
-        if self._waiting >= MAX_WAITING:
+    async def _turn(self, sender: str) -> AsyncIterator[None]:
+        line = self._lines.get(sender) or _Line()
+        if self._waiting >= MAX_WAITING or line.size >= MAX_OF_ONE:
             raise StoreBusy
+        self._lines[sender] = line
+        line.size += 1
+        try:
+            async with AsyncExitStack() as held:
+                await self._wait(line, held)
+                yield
+        finally:
+            line.size -= 1
+            if not line.size:
+                del self._lines[sender]
+
+    async def _wait(self, line: "_Line", held: AsyncExitStack) -> None:
+        """Take the turn of a sender, then a place. Raises `StoreBusy` where that takes too long."""
         self._waiting += 1
         try:
             async with asyncio.timeout(WAIT_SECONDS):
-                await self._turns.acquire()
+                await held.enter_async_context(line.turn)
+                await held.enter_async_context(self._turns)
         except TimeoutError:
             raise StoreBusy from None
         finally:
             self._waiting -= 1
-        try:
-            yield
-        finally:
-            self._turns.release()
+
+
+@dataclass(slots=True)
+class _Line:
+    """The large bodies of one sender: one of them is processed, or waits for a place, at a time."""
+
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    size: int = 0
 
 
 async def _inflated(packed: bytes, window: int, limit: int) -> bytes | None:

@@ -91,12 +91,44 @@ async def test_one_project_past_its_limit_keeps_all_of_a_request_out(
     assert await ids_of(small_database, f"{project_id}-b") == []
 
 
-async def test_a_request_without_calls_is_not_counted(small_client: httpx.AsyncClient, project_id: str) -> None:
+async def test_a_request_without_calls_is_not_counted_where_only_calls_say_their_project(
+    small_client: httpx.AsyncClient, project_id: str
+) -> None:
     body = as_json(request_for(project_id, make_span({"http.request.method": "GET"})))
 
     answers = [await small_client.post("/v1/traces", content=body) for _ in range(5)]
 
     assert {answer.status_code for answer in answers} == {200}
+
+
+@pytest.mark.parametrize("signal", ["traces", "logs", "metrics"])
+async def test_a_request_that_names_its_project_is_counted_whatever_its_body_is(
+    small_client: httpx.AsyncClient, project_id: str, signal: str
+) -> None:
+    bodies = [as_json(request_for(project_id, make_span({"http.request.method": "GET"}))), b"", b"{", b"{}"]
+
+    by_path = [
+        await small_client.post(f"/api/otlp/p/{project_id}/v1/{signal}", content=body if signal == "traces" else b"{}")
+        for body in bodies
+    ]
+    headers = {"X-Runtally-Project": project_id}
+    by_header = await small_client.post(f"/v1/{signal}", content=b"{", headers=headers)
+
+    assert [answer.status_code for answer in by_path] == [200, 200, 503, 503]
+    # Refused before it is read, although it is no JSON.
+    assert_refused(by_header, 503, 14)
+
+
+async def test_a_request_that_names_its_project_is_counted_once(
+    small_client: httpx.AsyncClient, small_database: Database, project_id: str
+) -> None:
+    bodies = [as_json(request_for("x", make_span(spanId=f"{number:016x}"))) for number in range(1, 4)]
+
+    path = f"/api/otlp/p/{project_id}/v1/traces"
+    answers = [await small_client.post(path, content=body) for body in bodies]
+
+    assert [answer.status_code for answer in answers] == [200, 200, 503]
+    assert len(await ids_of(small_database, project_id)) == 2
 
 
 async def test_too_many_wrong_keys_wait(small_server: Server) -> None:
