@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Generic, TypeVar
 
 from msgspec import Struct
 
+from webapp.changes import Change
 from webapp.charts.chart import Chart
+from webapp.sorting import SortHeading
 
 R = TypeVar("R")
 _BAR_STEP, _BAR_WIDTH, _LOWEST_BAR = 4, 3, 4
@@ -55,6 +58,8 @@ class Head(Struct, frozen=True, kw_only=True):
     length: float = 0
     """The width of its bar, in percent of the longest."""
     is_chosen: bool = False
+    title: str | None = None
+    """What to know of the whole row, for who points at it."""
 
 
 class Cell(Struct, frozen=True, kw_only=True):
@@ -67,14 +72,22 @@ class Cell(Struct, frozen=True, kw_only=True):
     url: str | None = None
     tone: str = ""
     """A class of this cell alone."""
+    has_dot: bool = False
+    """Whether a mark before the text says that something failed."""
+    is_minimum: bool = False
+    """Whether what it counts may be more, as runs without a price."""
+    at: datetime | None = None
+    """The moment that the text names."""
+    change: Change | None = None
+    """Instead of the text, where it is known."""
     sparkline: Sparkline | None = None
 
 
 @dataclass(frozen=True)
 class Column(Generic[R]):
-    """A column: its title, what it says of a row, and the classes of its title and its cells."""
+    """A column: its title, which may sort the table, what it says of a row, and the classes of its title and its cells."""
 
-    title: str
+    title: str | SortHeading
     write: Callable[[R], str | Cell]
     style: str = "number fold"
     cell_style: str = ""
@@ -85,30 +98,37 @@ class Row(Struct, frozen=True):
     """A row of a table: its name, and for each further column the classes and what it says."""
 
     head: Head
-    cells: tuple[tuple[str, Cell], ...]
+    cells: tuple[tuple[str, str | Cell], ...]
 
 
 class Table(Struct, frozen=True):
     """A table: the title of its first column, titles and classes of the further ones, and its rows."""
 
-    title: str
-    columns: tuple[tuple[str, str], ...]
+    title: str | SortHeading
+    columns: tuple[tuple[str | SortHeading, str], ...]
     rows: tuple[Row, ...]
+    total: Row | None = None
+    """The row below all others."""
 
 
-def table_of(title: str, head: Callable[[R], Head], columns: Sequence[Column[R]], rows: Iterable[R]) -> Table:
+def table_of(
+    title: str | SortHeading,
+    head: Callable[[R], Head],
+    columns: Sequence[Column[R]],
+    rows: Iterable[R],
+    total: R | None = None,
+) -> Table:
     """Write the rows of a table."""
     styles = [f"{column.style} {column.cell_style}".rstrip() for column in columns]
 
-    def cells(row: R) -> Iterable[tuple[str, Cell]]:
-        for column, style in zip(columns, styles, strict=True):
-            found = column.write(row)
-            yield style, Cell(text=found) if isinstance(found, str) else found
+    def written(row: R) -> Row:
+        return Row(head(row), tuple((style, column.write(row)) for column, style in zip(columns, styles, strict=True)))
 
     return Table(
         title,
         tuple((column.title, column.style) for column in columns),
-        tuple(Row(head(row), tuple(cells(row))) for row in rows),
+        tuple(map(written, rows)),
+        None if total is None else written(total),
     )
 
 

@@ -38,15 +38,16 @@ from webapp.charts import series
 from webapp.charts.metrics import Metric
 from webapp.charts.series import Groups
 from webapp.links import chosen_project, requested_project
-from webapp.pages.breakdown.rows import KEYS, NAMES, TITLES, Column, Group, Key, Row, groups_of, rows_of, total_row
+from webapp.pages.breakdown.rows import KEYS, NAMES, TITLES, Column, Group, Key, groups_of, table_of_groups
 from webapp.pages.panel.grouping import GroupMenu, group_menu, read_hidden, read_names
 from webapp.pages.panel.narrowing import Chip, LiveSwitch, chips_of, live_switch, range_menu_of
 from webapp.pages.panel.panel import OVERLAPS, Refusal, compared_with, overview_name, refusal_of
 from webapp.pages.panel.ranges import Choice, RangeMenu
 from webapp.pages.panel.slots import read_slots
 from webapp.rendering import Page, render
+from webapp.report import Table
 from webapp.security import signed_in
-from webapp.sorting import SortHeading, Sorting, headings_of
+from webapp.sorting import Sorting, headings_of
 from webapp.view import MINUTES, View, is_open
 from webapp.zone import local
 
@@ -128,9 +129,7 @@ class BreakdownPage(Page, frozen=True):
     csv_url: str | None
     compare: CompareForm | None
     """What compares rows that are chosen; None over all projects."""
-    headings: tuple[SortHeading, ...]
-    rows: tuple[Row, ...]
-    total: Row | None
+    table: Table | None
     refusal: Refusal | None
     foot: tuple[str, ...]
     """What the table leaves out, in sentences."""
@@ -219,6 +218,7 @@ async def _page(snapshots: Snapshots, shown: BreakdownView, now: datetime) -> Br
         coloured = series.charted(figures.groups.grouped_by(shown.dimension), Metric.COST)
     shown_groups = Groups(shown.dimension, await read_slots(shown.dimension, coloured), names)
     tracked = await read_tracked_keys(snapshots, project_id)
+    headings = headings_of(shown.sorting, TITLES, NAMES, lambda one: replace(shown, sorting=one).url)
     return BreakdownPage(
         heading=f"By {words.in_sentence(shown.dimension)}",
         project=projects[0] if projects else None,
@@ -236,9 +236,9 @@ async def _page(snapshots: Snapshots, shown: BreakdownView, now: datetime) -> Br
         runs_url=view.runs_url(),
         csv_url=csv_address(view, window, shown.dimension.name) if groups else None,
         compare=_compare_form(shown) if groups and project_id is not None else None,
-        headings=headings_of(shown.sorting, TITLES, NAMES, lambda one: replace(shown, sorting=one).url),
-        rows=rows_of(_sorted(groups, shown), view, shown.dimension, shown_groups, figures.total) if figures else (),
-        total=total_row(groups, figures.total) if figures and groups else None,
+        table=table_of_groups(_sorted(groups, shown), figures.total, view, shown_groups, headings)
+        if figures and groups
+        else None,
         refusal=refusal,
         foot=_foot(figures, groups),
     )

@@ -1,11 +1,10 @@
 """The rows of the breakdown: sums, changes, latencies, the price in force, and the row of all other groups."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -19,12 +18,13 @@ from runtally.usage.dimensions import BY_MODEL, MODEL, OTHER, PROVIDER, Dimensio
 from runtally.usage.sketch import Sketch, merged, percentile
 from runtally.usage.summary import Summary
 from runtally.usage.totals import NO_RUNS, Totals
-from webapp import changes, formats
-from webapp.changes import Change
+from webapp import changes, formats, report
 from webapp.charts.colours import OTHER as OTHER_SLOT
 from webapp.charts.metrics import cache_share, cost_per_success
 from webapp.charts.series import Groups
 from webapp.pages.panel.narrowing import value_urls
+from webapp.report import Cell, Head, Table
+from webapp.sorting import SortHeading
 from webapp.view import View
 
 _MILLION = USD_DECIMALS // 2
@@ -46,19 +46,6 @@ class Column(StrEnum):
     LATENCY = "latency"
 
 
-TITLES = {
-    Column.NAME: "Name",
-    Column.COST: "Cost",
-    Column.CHANGE: "Change",
-    Column.RUNS: "Runs",
-    Column.PER_RUN: "Per run",
-    Column.PER_SUCCESS: "Per success",
-    Column.TOKENS_IN: "Tokens in",
-    Column.TOKENS_OUT: "Tokens out",
-    Column.CACHED: "Cached",
-    Column.ERRORS: "Error rate",
-    Column.LATENCY: "p95",
-}
 NAMES = frozenset({Column.NAME})
 
 
@@ -102,45 +89,30 @@ class Group:
         return self.totals.cost_usd / self.before.cost_usd if self.before and self.before.cost_usd else None
 
 
-KEYS: Mapping[Column, Callable[[Group], object]] = {
-    Column.NAME: lambda one: (one.key.value.casefold(), one.key.provider or ""),
-    Column.COST: lambda one: one.totals.cost_usd,
-    Column.CHANGE: lambda one: one.times_before,
-    Column.RUNS: lambda one: one.totals.runs,
-    Column.PER_RUN: lambda one: one.totals.cost_per_run if one.has_cost else None,
-    Column.PER_SUCCESS: lambda one: cost_per_success(one.totals),
-    Column.TOKENS_IN: lambda one: one.totals.input_tokens,
-    Column.TOKENS_OUT: lambda one: one.totals.output_tokens,
-    Column.CACHED: lambda one: cache_share(one.totals),
-    Column.ERRORS: lambda one: one.totals.error_rate if one.totals.runs else None,
-    Column.LATENCY: lambda one: one.p95_ms,
+SORTS: Mapping[Column, tuple[str, Callable[[Group], object]]] = {
+    Column.NAME: ("Name", lambda one: (one.key.value.casefold(), one.key.provider or "")),
+    Column.COST: ("Cost", lambda one: one.totals.cost_usd),
+    Column.CHANGE: ("Change", lambda one: one.times_before),
+    Column.RUNS: ("Runs", lambda one: one.totals.runs),
+    Column.PER_RUN: ("Per run", lambda one: one.totals.cost_per_run if one.has_cost else None),
+    Column.PER_SUCCESS: ("Per success", lambda one: cost_per_success(one.totals)),
+    Column.TOKENS_IN: ("Tokens in", lambda one: one.totals.input_tokens),
+    Column.TOKENS_OUT: ("Tokens out", lambda one: one.totals.output_tokens),
+    Column.CACHED: ("Cached", lambda one: cache_share(one.totals)),
+    Column.ERRORS: ("Error rate", lambda one: one.totals.error_rate if one.totals.runs else None),
+    Column.LATENCY: ("p95", lambda one: one.p95_ms),
 }
+"""The title of each column, and the value by which it sorts."""
+TITLES = {column: title for column, (title, _) in SORTS.items()}
+KEYS = {column: key for column, (_, key) in SORTS.items()}
 
 
-class Row(Struct, frozen=True):
-    """A value of the dimension, or all of them."""
+class NamedHead(Head, frozen=True, kw_only=True):
+    """The name of a row of the breakdown."""
 
-    name: str
-    note: str | None
-    slot: str | None
-    url: str | None
-    """The report of its runs alone; None where no filter keeps them."""
-    value: str | None
+    value: str | None = None
     """The value, to be compared; None where no filter keeps it."""
-    length: float
-    cost: str
-    share: str
-    change: Change | None
-    runs: str
-    per_run: str
-    per_success: str
-    tokens_in: str
-    tokens_out: str
-    cached: str
-    error_rate: str
-    p95: str
-    summary: str
-    price: str | None
+    price: str | None = None
     """What a model costs now per million tokens, and since when."""
 
 
@@ -209,98 +181,75 @@ def _key(value: tuple[str, ...], price: Price | None, by: Dimension | None, *, i
     return Key(value[1], value[0])
 
 
-def rows_of(groups: Sequence[Group], view: View, dimension: Dimension, shown: Groups, total: Group) -> tuple[Row, ...]:
-    highest = max((group.totals.cost_usd for group in groups), default=Decimal(0))
-    write = _columns([*groups, total])
-    url_of = value_urls(view, dimension)
-    return tuple(_row(group, url_of, shown, total.totals.cost_usd, highest, write) for group in groups)
+def table_of_groups(
+    groups: Sequence[Group], total: Group, view: View, shown: Groups, headings: Iterable[SortHeading]
+) -> Table:
+    """Return the table of the groups, with all runs below."""
+    highest, whole = max((one.totals.cost_usd for one in groups), default=Decimal(0)), total.totals.cost_usd
+    every = [*groups, total]
+    priced = [one.totals for one in every if one.has_cost]
+    cost = formats.column_money(one.cost_usd for one in priced)
+    per_run = formats.column_unit_money(one.cost_per_run for one in priced)
+    per_success = formats.column_unit_money(usd for one in priced if (usd := cost_per_success(one)) is not None)
+    p95 = formats.column_duration(one.p95_ms or None for one in every)
+    url_of = value_urls(view, shown.dimension)
 
+    def error_rate(group: Group) -> str:
+        return formats.percent(group.totals.error_rate) if group.totals.runs else formats.NOTHING
 
-def total_row(groups: Sequence[Group], total: Group) -> Row:
-    return _figures(total, "Total", total.totals.cost_usd, _columns([*groups, total]))
+    def head(group: Group) -> NamedHead:
+        summary = f"{formats.runs(group.totals.runs)} · {error_rate(group)} errors"
+        if group is total:
+            return NamedHead(name="Total", summary=summary)
+        recorded, *others = sorted(group.recorded)
+        notes = [group.key.provider] if group.key.provider else []
+        if not group.is_rest and (others or recorded != group.key.value):
+            notes.append(f"recorded as {recorded}" if not others else f"{len(group.recorded)} names")
+        url = None if others or group.is_rest else url_of(recorded)
+        return NamedHead(
+            name=shown.name(group.key.value),
+            note=" · ".join(notes) or None,
+            summary=summary,
+            url=url,
+            slot=OTHER_SLOT if group.is_rest else shown.slots.get(recorded, OTHER_SLOT),
+            length=round(float(group.totals.cost_usd / highest * 100), 2) if highest else 0,
+            value=recorded if url is not None else None,
+            price=_used(group.price) if group.price else None,
+        )
 
+    def change(group: Group) -> Cell:
+        found = changes.change(group.totals.cost_usd, group.before.cost_usd) if group.before else None
+        return Cell(text=formats.NOTHING, change=found)
 
-class _Columns(NamedTuple):
-    """What writes the numbers of each column."""
+    def of_success(group: Group) -> str:
+        usd = cost_per_success(group.totals)
+        return formats.NOTHING if usd is None else per_success(usd)
 
-    cost: formats.Write
-    per_run: formats.Write
-    per_success: formats.Write
-    p95: Callable[[float | None], str]
+    def cached(group: Group) -> str:
+        share = cache_share(group.totals)
+        return formats.NOTHING if share is None else formats.percent(share, 1)
 
-
-def _columns(groups: Sequence[Group]) -> _Columns:
-    priced = [group.totals for group in groups if group.has_cost]
-    return _Columns(
-        formats.column_money(one.cost_usd for one in priced),
-        formats.column_unit_money(one.cost_per_run for one in priced),
-        formats.column_unit_money(cost for one in priced if (cost := cost_per_success(one)) is not None),
-        formats.column_duration(group.p95_ms or None for group in groups),
+    sorts = {heading.id: heading for heading in headings}
+    columns: tuple[report.Column[Group], ...] = (
+        report.Column(
+            sorts[Column.COST], lambda one: cost(one.totals.cost_usd) if one.has_cost else "no price", "number", "cost"
+        ),
+        report.Column(
+            "Share", lambda one: formats.share(one.totals.cost_usd, whole) if one.has_cost else formats.NOTHING
+        ),
+        report.Column(sorts[Column.CHANGE], change),
+        report.Column(sorts[Column.RUNS], lambda one: formats.count(one.totals.runs)),
+        report.Column(
+            sorts[Column.PER_RUN], lambda one: per_run(one.totals.cost_per_run) if one.has_cost else formats.NOTHING
+        ),
+        report.Column(sorts[Column.PER_SUCCESS], of_success),
+        report.Column(sorts[Column.TOKENS_IN], lambda one: formats.tokens(one.totals.input_tokens)),
+        report.Column(sorts[Column.TOKENS_OUT], lambda one: formats.tokens(one.totals.output_tokens)),
+        report.Column(sorts[Column.CACHED], cached),
+        report.Column(sorts[Column.ERRORS], error_rate),
+        report.Column(sorts[Column.LATENCY], lambda one: p95(one.p95_ms or None)),
     )
-
-
-def _row(  # noqa: PLR0913, PLR0917  # What a row is shown with.
-    group: Group,
-    url_of: Callable[[str], str | None],
-    shown: Groups,
-    whole_usd: Decimal,
-    highest_usd: Decimal,
-    write: _Columns,
-) -> Row:
-    totals, [recorded, *others] = group.totals, sorted(group.recorded)
-    notes = [group.key.provider] if group.key.provider else []
-    if not group.is_rest and (others or recorded != group.key.value):
-        notes.append(f"recorded as {recorded}" if not others else f"{len(group.recorded)} names")
-    url = None if others or group.is_rest else url_of(recorded)
-    return _figures(
-        group,
-        shown.name(group.key.value),
-        whole_usd,
-        write,
-        note=" · ".join(notes) or None,
-        slot=OTHER_SLOT if group.is_rest else shown.slots.get(recorded, OTHER_SLOT),
-        url=url,
-        value=recorded if url is not None else None,
-        length=round(float(totals.cost_usd / highest_usd * 100), 2) if highest_usd else 0,
-    )
-
-
-def _figures(  # noqa: PLR0913  # What figures are shown with.
-    group: Group,
-    name: str,
-    whole_usd: Decimal,
-    write: _Columns,
-    *,
-    note: str | None = None,
-    slot: str | None = None,
-    url: str | None = None,
-    value: str | None = None,
-    length: float = 0,
-) -> Row:
-    totals, has_cost = group.totals, group.has_cost
-    error_rate = formats.percent(totals.error_rate) if totals.runs else formats.NOTHING
-    per_success, cached = cost_per_success(totals), cache_share(totals)
-    return Row(
-        name=name,
-        note=note,
-        slot=slot,
-        url=url,
-        value=value,
-        length=length,
-        cost=write.cost(totals.cost_usd) if has_cost else "no price",
-        share=formats.share(totals.cost_usd, whole_usd) if has_cost else formats.NOTHING,
-        change=changes.change(totals.cost_usd, group.before.cost_usd) if group.before else None,
-        runs=formats.count(totals.runs),
-        per_run=write.per_run(totals.cost_per_run) if has_cost else formats.NOTHING,
-        per_success=formats.NOTHING if per_success is None else write.per_success(per_success),
-        tokens_in=formats.tokens(totals.input_tokens),
-        tokens_out=formats.tokens(totals.output_tokens),
-        cached=formats.NOTHING if cached is None else formats.percent(cached, 1),
-        error_rate=error_rate,
-        p95=write.p95(group.p95_ms or None),
-        summary=f"{formats.runs(totals.runs)} · {error_rate} errors",
-        price=_used(group.price) if group.price else None,
-    )
+    return report.table_of(sorts[Column.NAME], head, columns, groups, total)
 
 
 def _used(price: Price) -> str:

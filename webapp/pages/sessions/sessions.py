@@ -1,6 +1,6 @@
 """The lists of a project's sessions and traces: sums over a range, sorted and paged."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
@@ -17,15 +17,16 @@ from runtally.runs.run_group_queries import MAX_LOOKED_UP, GroupKind, GroupNames
 from runtally.runs.run_groups import MAX_PAGES, MAX_RUNS, GroupPage, ListQuestion, read_run_groups
 from runtally.usage.overview.project_queries import select_dropped_before
 from runtally.usage.window import TimeSpan
-from webapp import formats
+from webapp import formats, report
 from webapp.addresses import address_of, path_to
 from webapp.pages.panel.ranges import Choice
 from webapp.pages.project.frame import ProjectFrame, frame_of, heading_of, range_of
 from webapp.pages.runs.rows import moment, short
 from webapp.pages.runs.views import session_url, trace_url
 from webapp.rendering import Page, render
+from webapp.report import Cell, Head, Table
 from webapp.security import signed_in
-from webapp.sorting import Heading, SortHeading, Sorting, headings_of
+from webapp.sorting import Sorting, headings_of
 from webapp.view import View
 from webapp.zone import local
 
@@ -45,20 +46,14 @@ class Column(StrEnum):
     COST = "cost"
 
 
-TITLES = {
-    Column.LATEST: "Last run",
-    Column.DURATION: "Duration",
-    Column.RUNS: "Runs",
-    Column.FAILED: "Failed",
-    Column.COST: "Cost",
-}
 SORTS = {
-    Column.LATEST: GroupSort.LATEST,
-    Column.DURATION: GroupSort.DURATION,
-    Column.RUNS: GroupSort.RUNS,
-    Column.FAILED: GroupSort.FAILED,
-    Column.COST: GroupSort.COST,
+    Column.LATEST: ("Last run", GroupSort.LATEST),
+    Column.DURATION: ("Duration", GroupSort.DURATION),
+    Column.RUNS: ("Runs", GroupSort.RUNS),
+    Column.FAILED: ("Failed", GroupSort.FAILED),
+    Column.COST: ("Cost", GroupSort.COST),
 }
+"""The title of each, and how the list is read in its order."""
 
 
 class SessionsView(Struct, frozen=True):
@@ -89,25 +84,10 @@ class SessionsView(Struct, frozen=True):
         return replace(self, view=view, page=1)
 
 
-class SessionRow(Struct, frozen=True):
-    """A session or a trace; `summary` stands for the columns that a narrow screen has no room for."""
+class GroupHead(Head, frozen=True, kw_only=True):
+    """The name of a session or a trace in the list."""
 
-    url: str
     id: str
-    name: str
-    users: str
-    models: str
-    latest_at: datetime | None
-    latest: str
-    duration: str
-    runs: str
-    failed: str
-    has_failed: bool
-    cost: str
-    is_minimum: bool
-    summary: str
-    note: str | None
-    """Why some of its figures are missing."""
 
 
 class SessionsPage(Page, frozen=True):
@@ -120,8 +100,7 @@ class SessionsPage(Page, frozen=True):
     kind: GroupKind
     kinds: tuple[Choice, ...]
     heading: str
-    headings: tuple[Heading | SortHeading, ...]
-    rows: tuple[SessionRow, ...]
+    table: Table
     notes: tuple[str, ...]
     """What is left out of the list, and why."""
     previous_url: str | None
@@ -157,7 +136,7 @@ async def _list(project_id: str, kind: GroupKind) -> ResponseReturnValue:
         dropped_before = await select_dropped_before(connection, project_id)
         kept = span if dropped_before is None else TimeSpan(max(span.since, dropped_before), span.until)
         question = ListQuestion(
-            project_id, kind, kept, SORTS[shown.sorting.column], shown.sorting.is_reversed, shown.page
+            project_id, kind, kept, SORTS[shown.sorting.column][1], shown.sorting.is_reversed, shown.page
         )
         found = await read_run_groups(connection, question, now) if kept else GroupPage((), has_more=False)
     others = {"sort": sort} if (sort := shown.sorting.text(Column.COST)) else {}
@@ -169,15 +148,13 @@ async def _list(project_id: str, kind: GroupKind) -> ResponseReturnValue:
         lambda view: shown.with_view(view).url,
         **others,
     )
-    money = formats.column_money(one.cost_usd or Decimal(0) for one in found.groups)
     page = SessionsPage(
         # Further pages are of what was there when the first one was read.
         frame=frame if shown.page == 1 else replace(frame, live=None),
         kind=kind,
         kinds=tuple(Choice(NAMES[one], replace(shown, kind=one, page=1).url, one is kind) for one in GroupKind),
         heading=_heading(found, kind, shown.page),
-        headings=_headings(shown),
-        rows=tuple(_row(project_id, kind, one, money, now) for one in found.groups),
+        table=_table(shown, found.groups, now),
         notes=(
             *filter(None, [Sorting.mistaken(request.args.get("sort"), Column)]),
             *_notes(found, kept.since if kept != span else None, is_archived=cell.archived_runs is not None),
@@ -193,19 +170,6 @@ def _heading(found: GroupPage, kind: GroupKind, number: int) -> str:
     if found.count is None or not found.groups:
         return NAMES[kind] if number == 1 else f"{NAMES[kind]}, page {number}"
     return f"{formats.count(found.count)} {kind.value if found.count == 1 else NAMES[kind].lower()}"
-
-
-def _headings(shown: SessionsView) -> tuple[Heading | SortHeading, ...]:
-    sortable = headings_of(
-        shown.sorting, TITLES, frozenset(), lambda sorting: replace(shown, sorting=sorting, page=1).url
-    )
-    [latest, *numbers] = sortable
-    return (
-        Heading("User", is_number=False),
-        Heading("Models", is_number=False),
-        replace(latest, is_number=False),
-        *numbers,
-    )
 
 
 def _notes(found: GroupPage, dropped_before: datetime | None, *, is_archived: bool) -> list[str]:
@@ -228,34 +192,51 @@ def _notes(found: GroupPage, dropped_before: datetime | None, *, is_archived: bo
     return notes
 
 
-def _row(project_id: str, kind: GroupKind, group: RunGroup, money: formats.Write, now: datetime) -> SessionRow:
-    url = session_url if kind is GroupKind.SESSION else trace_url
-    users, models = list_names(group.users), list_names(group.models)
-    latest = formats.NOTHING if group.last_at is None else moment(group.last_at, now)
-    runs = formats.NOTHING if group.runs is None else formats.count(group.runs)
-    parts = [users] if users != formats.NOTHING else []
-    parts += [formats.runs(group.runs)] if group.runs is not None else []
-    parts += [f"{group.failed:,} failed"] if group.failed else []
-    parts += [formats.ago(group.last_at, now)] if group.last_at is not None else []
-    return SessionRow(
-        url=url(project_id, group.id),
-        id=group.id,
-        name=short(group.id) if kind is GroupKind.TRACE else group.id,
-        users=users,
-        models=models,
-        latest_at=group.last_at,
-        latest=latest,
-        duration=long_duration(group.duration_ms),
-        runs=runs,
-        failed=formats.NOTHING if group.failed is None else formats.count(group.failed),
-        has_failed=bool(group.failed),
-        cost=cost_text(group, money),
-        is_minimum=bool(group.unpriced and group.unpriced != group.runs),
-        summary=" · ".join(parts),
-        note=None
-        if group.models is not None
-        else f"More than {formats.count(MAX_LOOKED_UP)} runs; some figures are left out.",
+def _table(shown: SessionsView, groups: Sequence[RunGroup], now: datetime) -> Table:
+    kind = shown.kind
+    money = formats.column_money(one.cost_usd or Decimal(0) for one in groups)
+    titles = {column: title for column, (title, _) in SORTS.items()}
+    headings = headings_of(
+        shown.sorting, titles, frozenset(), lambda sorting: replace(shown, sorting=sorting, page=1).url
     )
+    sorts = {heading.id: heading for heading in headings}
+
+    def head(group: RunGroup) -> GroupHead:
+        users, project_id = list_names(group.users), shown.view.project_id or ""
+        parts = [users] if users != formats.NOTHING else []
+        parts += [formats.runs(group.runs)] if group.runs is not None else []
+        parts += [f"{group.failed:,} failed"] if group.failed else []
+        parts += [formats.ago(group.last_at, now)] if group.last_at is not None else []
+        url = session_url if kind is GroupKind.SESSION else trace_url
+        missing = f"More than {formats.count(MAX_LOOKED_UP)} runs; some figures are left out."
+        return GroupHead(
+            id=group.id,
+            name=short(group.id) if kind is GroupKind.TRACE else group.id,
+            title=missing if group.models is None else None,
+            summary=" · ".join(parts),
+            url=url(project_id, group.id),
+        )
+
+    def latest(group: RunGroup) -> Cell:
+        return Cell(text=formats.NOTHING if group.last_at is None else moment(group.last_at, now), at=group.last_at)
+
+    def failed(group: RunGroup) -> Cell:
+        text = formats.NOTHING if group.failed is None else formats.count(group.failed)
+        return Cell(text=text, has_dot=bool(group.failed), tone="" if group.failed else "quiet")
+
+    def cost(group: RunGroup) -> Cell:
+        return Cell(text=cost_text(group, money), is_minimum=bool(group.unpriced and group.unpriced != group.runs))
+
+    columns: tuple[report.Column[RunGroup], ...] = (
+        report.Column("User", lambda one: list_names(one.users), "fold", "sessions-text"),
+        report.Column("Models", lambda one: list_names(one.models), "fold", "sessions-text"),
+        report.Column(replace(sorts[Column.LATEST], is_number=False), latest, "fold", "sessions-when"),
+        report.Column(sorts[Column.DURATION], lambda one: long_duration(one.duration_ms)),
+        report.Column(sorts[Column.RUNS], lambda one: formats.NOTHING if one.runs is None else formats.count(one.runs)),
+        report.Column(sorts[Column.FAILED], failed),
+        report.Column(sorts[Column.COST], cost, "number", "run-cost"),
+    )
+    return report.table_of(kind.value.capitalize(), head, columns, groups)
 
 
 def cost_text(group: RunGroup, money: formats.Write = formats.money) -> str:
