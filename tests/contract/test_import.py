@@ -6,11 +6,13 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import pytest
 
 from runtally.db.database import Database
 from runtally.files import CHECKOUT
 from tests.commands import Finished, run_beside
+from tests.factories import make_run
 from tests.serving import Server
 
 AIDER = CHECKOUT.parent / "shared" / "data" / "aider.csv.gz"
@@ -22,6 +24,8 @@ AIDER_MAPPING = (
     *("--map", "user=metadata.user", "--map", "edit_format=metadata.edit_format"),
 )
 
+# By where and when a run was stored.
+CHANGED = {"project_id", "created_at", "key_id", "version"}
 TIME = "2026-11-20T10:00:00Z"
 USAGE = f"provider,model,date,prompt_tokens,prompt\nacme,acme-large,{TIME},1,secret words\nacme,acme-large,{TIME},2,\n"
 
@@ -250,3 +254,43 @@ async def test_decimal_commas_and_times_of_a_zone_are_read_where_an_option_says_
         row = await connection.fetchrow("SELECT input_tokens, occurred_at FROM runs WHERE project_id = $1", project_id)
     assert row is not None
     assert (row["input_tokens"], row["occurred_at"].isoformat()) == (1_234, "2026-11-20T09:00:00+00:00")
+
+
+@pytest.mark.parametrize("name", ["csv", "jsonl"])
+async def test_an_own_export_adds_nothing_where_its_runs_are_and_the_same_runs_elsewhere(
+    server: Server, client: httpx.AsyncClient, project_id: str, tmp_path: Path, name: str
+) -> None:
+    runs = [
+        make_run(runId="-1", id="=own", units={"webSearch": 2}, serviceTier="flex", region="us", tags=["a", "b"]),
+        make_run(runId="'+x", status="error", errorCode="-3", metadata={"env": "production", "n": 1.50}),
+        make_run(runId="reported", model="nobody-knows-it", costUSD=0.123456789, idempotencyKey="once"),
+        make_run(runId="both", costUSD=0.25, cachedInputTokens=7, latencyMs=0),
+    ]
+    posted = await client.post("/api/ingest", json={"projectId": project_id, "runs": runs})
+    assert posted.status_code == 200, posted.text
+    settings = {"DATABASE_URL": server.database_url, "DATA_DIR": "/nonexistent"}
+
+    async def exported(project: str) -> Path:
+        path = tmp_path / f"{project}.{name}"
+        arguments = ("runs", "export", "--project", project, "--range", "all", "--format", name, "--output", str(path))
+        finished = await run_beside(*arguments, environment=settings)
+        assert finished.code == 0, finished.err
+        return path
+
+    first = await exported(project_id)
+    again = await runtally(server, "import", first, "--project", project_id)
+    elsewhere = await runtally(server, "import", first, "--project", f"{project_id}-2")
+    second = await exported(f"{project_id}-2")
+
+    assert again.out.startswith("0 runs added, 4 there already"), again.out + again.err
+    assert elsewhere.out.startswith("4 runs added, 0 there already"), elsewhere.out + elsewhere.err
+    assert "Warning" not in elsewhere.err
+
+    def rows(path: Path) -> list[dict[str, object]]:
+        with path.open(newline="") as file:
+            read = csv.DictReader(file) if name == "csv" else map(json.loads, file)
+            found = [{key: row[key] for key in row if key not in CHANGED} for row in read]
+        return sorted(found, key=lambda row: str(row["id"]))
+
+    assert rows(second) == rows(first)
+    assert len(rows(first)) == 4

@@ -85,8 +85,10 @@ async def test_for_tables_of_a_newer_version_the_advice_is_that_version(
 
     examined = await asyncio.to_thread(runtally, "doctor", empty_database_url)
     saved = await asyncio.to_thread(runtally, "backup", empty_database_url, str(tmp_path / "backup.zip"))
+    migrated = await asyncio.to_thread(runtally, "migrate", empty_database_url)
 
-    assert (examined.exit_code, saved.exit_code) == (1, 1)
+    assert (examined.exit_code, saved.exit_code, migrated.exit_code) == (1, 1, 1)
+    assert migrated.output.startswith("Error: The database was migrated by another version of Runtally; use that one.")
     advice = "tables are those of a newer version of Runtally; use that one, or restore a backup from before it"
     assert message_of(examined, "migrations").strip() == advice
     assert saved.output == f"Error: The database's {advice}.\n"

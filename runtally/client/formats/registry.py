@@ -11,12 +11,14 @@ from runtally.client.formats import (
     mlflow,
     openai_reports,
     openrouter,
+    own,
 )
 from runtally.client.formats.declaration import Format, Row, by_name
 
 FORMATS: Mapping[str, Format] = {
     each.name: each
     for each in (
+        own.OWN,
         langfuse.LANGFUSE,
         langsmith.LANGSMITH,
         litellm.LITELLM,

@@ -50,6 +50,50 @@ def span(kind: str, code: str, **attributes: object) -> dict[str, Any]:
 
 
 CALLS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
+    "runtally": (
+        {
+            "project_id": "shop",
+            "id": "'=of a client",
+            "occurred_at": START,
+            "provider": "openai",
+            "model": "gpt-5.6-sol",
+            "status": "error",
+            "error_code": "-1",
+            "input_tokens": "10007",
+            "units": '{"cacheWrite12h": 504}',
+            "service_tier": "flex",
+            "latency_ms": "1566",
+            "cost_usd": "0.1911115",
+            "cost_source": "catalog",
+            "cost_estimated": "false",
+            "cache_savings_usd": "0.01",
+            "reported_cost_usd": "",
+            "price_entry_id": "1154",
+            "tags": '["a"]',
+            "client_id": "c1",
+            "prompt_preview": SAID,
+            "metadata": '{"env": "production"}',
+            "created_at": END,
+            "version": "2",
+        },
+        [
+            {
+                "runId": "=of a client",
+                "id": "c1",
+                "provider": "openai",
+                "model": "gpt-5.6-sol",
+                "timestamp": "2026-11-25T10:00:00Z",
+                "status": "error",
+                "errorCode": "-1",
+                "inputTokens": 10_007,
+                "units": {"cacheWrite12h": 504},
+                "serviceTier": "flex",
+                "latencyMs": 1_566,
+                "tags": ["a"],
+                "metadata": {"env": "production"},
+            }
+        ],
+    ),
     "langfuse": (
         {
             "id": "o1",
