@@ -45,6 +45,8 @@ ifneq ($(shell mkdir -p '$(CACHE)' 2>/dev/null && test -w '$(CACHE)' && echo yes
 export UV_CACHE_DIR := $(CURDIR)/$(VENV)/.cache
 endif
 endif
+# On a terminal uv shows what it downloads, which takes minutes on a slow line.
+QUIET := $(shell test -t 2 || echo --quiet)
 # An environment that happens to be active is not the one to install into.
 unexport VIRTUAL_ENV
 
@@ -172,7 +174,7 @@ $(BIN)/uv:
 
 # The stamps keep a second `make run` off the network, and fast.
 $(VENV)/.synced: $(BIN)/uv uv.lock
-	@$(BIN)/uv sync --locked --quiet --inexact --extra all
+	@$(BIN)/uv sync --locked $(QUIET) --inexact --extra all
 	@touch $@
 
 $(VENV)/.synced-dev: $(BIN)/uv uv.lock

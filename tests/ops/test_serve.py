@@ -1,6 +1,7 @@
 """`runtally serve` from its first line to its last, as a real process."""
 
 import os
+import pty
 import re
 import signal
 import socket
@@ -300,3 +301,28 @@ def test_with_several_workers_what_is_wrong_is_said_once(tmp_path: Path) -> None
     assert ended.returncode == 1
     assert ended.stderr.startswith("Error: DATA_DIR")
     assert ended.stderr.count("\n") == 1
+
+
+def test_who_waits_at_a_terminal_is_told_what_the_first_start_makes(data_dir: Path) -> None:
+    def said() -> str:
+        shown, terminal = pty.openpty()
+        port = free_port()
+        command = [RUNTALLY, "serve", "--provision", "--port", str(port)]
+        with (
+            os.fdopen(shown, "rb", buffering=0) as screen,
+            subprocess.Popen(command, env=environment(data_dir), stdout=terminal, stderr=terminal) as process,  # noqa: S603  # Ours.
+        ):
+            os.close(terminal)
+            try:
+                until(lambda: process.poll() is not None or is_live(f"http://127.0.0.1:{port}"))
+            finally:
+                process.terminate()
+            text = b""
+            # Linux ends a terminal that nobody has open any more with an error.
+            with suppress(OSError):
+                while part := screen.read(4096):
+                    text += part
+            return text.decode()
+
+    assert said().startswith(f"Making a Postgres with tables and prices in {data_dir}, once...\r\n")
+    assert "Making a Postgres" not in said()

@@ -52,6 +52,8 @@ def serve(host: str | None, port: int | None, workers: int | None, *, provision:
         settings = make_secrets(settings)
     try:
         with listening(settings) as listener:
+            if not settings.database_url and not (settings.data_dir / "postgres").exists() and sys.stderr.isatty():
+                click.echo(f"Making a Postgres with tables and prices in {settings.data_dir}, once...", err=True)
             serve_so = _serve_alone if settings.web_concurrency == 1 else _serve_several
             serve_so(settings, listener, by_make=provision)
     except KeyboardInterrupt:
