@@ -33,6 +33,14 @@ def cookie_path() -> str:
     return request.root_path or "/"
 
 
+def cookies_are_secure() -> bool:
+    """Return whether a browser sends our cookies over TLS alone; a server without it, on a laptop, must still allow signing in.
+
+    `PUBLIC_URL` says so also where the proxy's word for it is not believed, and for a page that somebody asks for in the clear.
+    """
+    return request.is_secure or (services().settings.public_url or "").casefold().startswith("https:")
+
+
 def path_to(endpoint: str, **parts: str) -> str:
     """Return the path of a route; `parts` are its variable parts. It is remembered, so do not pass a query."""
     return _path(request.root_path, endpoint, tuple(parts.items()))

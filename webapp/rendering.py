@@ -17,7 +17,7 @@ from runtally.audit import Actor, ActorKind
 from runtally.cells.request import missing
 from runtally.errors import PasswordsBusy, RateLimited, RuntallyError
 from webapp import formats
-from webapp.addresses import cookie_path, here
+from webapp.addresses import cookie_path, cookies_are_secure, here
 from webapp.caching import ASK_FIRST, VARY
 from webapp.cells import are_several
 from webapp.templating import templates
@@ -167,7 +167,7 @@ def see_other(url: str, flash: str | None = None) -> Response:
             max_age=FLASH_SECONDS,
             path=cookie_path(),
             httponly=True,
-            secure=request.is_secure,
+            secure=cookies_are_secure(),
             samesite="Lax",
         )
     return response

@@ -20,6 +20,7 @@ from runtally.limits.rate import Rate
 from runtally.limits.source import source_of
 from runtally.models.user import User
 from runtally.settings import Settings
+from webapp.addresses import cookies_are_secure
 
 # Tries from one address at one account: ten at once, then one a minute, which is enough for mistypes.
 TRIES = Rate(10, timedelta(minutes=10))
@@ -34,8 +35,7 @@ _LINK = "link"
 
 class _Sessions(SecureCookieSessionInterface):
     def get_cookie_secure(self, app: Quart) -> bool:  # noqa: ARG002  # The signature is Quart's.
-        """Mark cookies as secure wherever there is TLS; a server without it, on a laptop, must still allow signing in."""
-        return request.is_secure
+        return cookies_are_secure()
 
 
 def set_up(app: Quart, settings: Settings) -> None:

@@ -2,12 +2,14 @@
 
 from datetime import datetime
 
+from runtally.audit import Actor, Change, record
 from runtally.db.database import Database
 from runtally.directory import queries
 from runtally.directory.directory import wrong_database
 from runtally.directory.queries import Identity
 from runtally.errors import SettingsError, UnknownCell
 from runtally.ids import uuid7
+from runtally.models.cell import KnownCell
 from runtally.settings import MAIN
 
 
@@ -56,8 +58,12 @@ async def record_projects(control: Database, name: str, cell: Database, now: dat
         return await queries.insert_places(connection, project_ids, name, now)
 
 
-async def let_take(control: Database, name: str, *, is_open: bool) -> None:
+async def let_take(control: Database, by: Actor, name: str, *, is_open: bool) -> None:
     """Let a cell take new projects, or none. Raises `UnknownCell` and `StoreUnavailable`."""
-    async with control.connection() as connection:
-        if not await queries.update_open(connection, name, is_open=is_open):
+    async with control.session() as session:
+        cell = await session.get(KnownCell, name, with_for_update=True)
+        if cell is None:
             raise UnknownCell(f"There is no cell {name}; `runtally cells add` adds one that CELL_URLS names.")
+        action = "cell.opened" if is_open else "cell.drained"
+        record(session, by, Change(action, name, before={"isOpen": cell.is_open}, after={"isOpen": is_open}))
+        cell.is_open = is_open

@@ -30,13 +30,6 @@ INSERT INTO cells (name, id, is_open, added_at)
 ON CONFLICT DO NOTHING
 """
 
-UPDATE_OPEN = """
-   UPDATE cells
-      SET is_open = $2
-    WHERE name = $1
-RETURNING name
-"""
-
 SELECT_PLACES = """
 SELECT project_id, cell
   FROM project_places
@@ -126,11 +119,6 @@ async def select_ids(connection: Connection) -> dict[str, uuid.UUID]:
 
 async def insert_cell(connection: Connection, name: str, cell_id: uuid.UUID, now: datetime, *, is_open: bool) -> None:
     await connection.execute(INSERT_CELL, name, cell_id, is_open, now)
-
-
-async def update_open(connection: Connection, name: str, *, is_open: bool) -> bool:
-    """Let a cell take new projects, or none; answer whether there is such a cell."""
-    return await connection.fetchval(UPDATE_OPEN, name, is_open) is not None
 
 
 async def select_places(connection: Connection) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from runtally.audit import list_entries
 from runtally.db.database import Database
 from runtally.db.schema import REPORTING
 from runtally.ingest.queries import insert_runs
@@ -134,6 +135,9 @@ async def test_parked_runs_are_listed_and_retried_by_command(
     assert listed.out.endswith("2 runs are parked.\n")
     assert retried == Finished(0, "2 parked runs are queued again.\n", "")
     assert (await status(own)).waiting == 2
+    async with own.session() as session:
+        [entry, *_] = await list_entries(session)
+    assert (entry.actor_label, entry.action, entry.after) == ("command line", "relay.retried", {"runs": 2})
 
 
 async def test_a_relay_without_a_secret_fails_with_the_reason(empty_database_url: str) -> None:

@@ -12,6 +12,7 @@ from signal import SIGCONT, SIGKILL, SIGSTOP
 import httpx
 import pytest
 
+from runtally.audit import list_entries
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.db.dsn import CONNECT_SECONDS
@@ -257,6 +258,12 @@ def test_commands_say_which_cell_is_out_of_reach_and_why(installation: Installat
         assert "The database of cell eu is out of reach: no server takes connections there" in refused.err
 
 
+async def changes_of(url: str) -> list[tuple[str, str, str, object]]:
+    """The newest two entries of the audit log."""
+    async with Database(url) as database, database.session() as session:
+        return [(one.actor_label, one.action, one.target, one.after) for one in await list_entries(session, limit=2)]
+
+
 def test_commands_say_which_cells_there_are_and_refuse_what_is_none(
     installation: Installation, postgres: Postgres
 ) -> None:
@@ -268,6 +275,10 @@ def test_commands_say_which_cells_there_are_and_refuse_what_is_none(
     assert installation.run("cells", "drain", "main").code == 0
     listed = [line.split() for line in installation.run("cells", "list").out.splitlines()]
     assert [(name, takes) for name, _, takes, *_ in listed] == [("main", "no"), ("eu", "new")]
+    assert asyncio.run(changes_of(installation.url)) == [
+        ("command line", "cell.drained", "main", {"isOpen": False}),
+        ("command line", "cell.opened", "eu", {"isOpen": True}),
+    ]
     doctor = installation.run("doctor")
     assert "cell eu" in doctor.out
     assert "Nothing to do" in installation.run("migrate").out

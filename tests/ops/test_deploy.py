@@ -7,6 +7,7 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -419,6 +420,9 @@ def test_kubernetes_runs_two_that_are_looked_after_and_no_root() -> None:
     assert web["replicas"] == 2
     # Who discovers pods by annotations has no token, and /metrics is closed without one.
     assert "annotations" not in web["template"]["metadata"]
+    # Any pod of a wide network could say that a request comes from anywhere.
+    [trusted] = [one["value"] for one in container["env"] if one["name"] == "FORWARDED_ALLOW_IPS"]
+    assert ip_network(trusted).num_addresses == 1
     assert container["readinessProbe"]["httpGet"]["path"] == "/api/health"
     assert container["livenessProbe"]["httpGet"]["path"] == "/api/health/live"
     for name in ("Service runtally", "PodDisruptionBudget runtally"):

@@ -16,6 +16,7 @@ from quart import Quart, Response
 from quart.testing.app import LifespanError
 
 from api.current import EXTENSION
+from runtally.audit import OPERATOR
 from runtally.budgets.read import get_use
 from runtally.budgets.use import Use
 from runtally.cells.cell import PAGE_CONNECTIONS
@@ -69,7 +70,7 @@ class Cells:
     async def open(self, *names: str) -> None:
         """Let new projects be put into these cells alone."""
         for name in ("main", "eu"):
-            await adding.let_take(self.main, name, is_open=name in names)
+            await adding.let_take(self.main, OPERATOR, name, is_open=name in names)
 
     @asynccontextmanager
     async def with_url(self, eu_url: str) -> AsyncIterator[Quart]:

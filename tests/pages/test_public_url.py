@@ -101,6 +101,18 @@ async def test_no_redirect_names_a_host(browser: Browser, project_id: str) -> No
     assert all(not urlsplit(answer.headers.get("Location", "")).netloc for answer in answers)
 
 
+async def test_cookies_are_secure_where_the_public_url_is_whatever_a_proxy_says(browser: Browser) -> None:
+    answers = [
+        await browser.post("/theme", form={"theme": "dark"}, headers=FOREIGN),
+        await browser.get("/sign-in/openid", headers=FOREIGN),
+    ]
+
+    cookies = [cookie for answer in answers for cookie in answer.headers.getlist("Set-Cookie")]
+    assert {cookie.partition("=")[0] for cookie in cookies} >= {"runtally_session"}
+    assert len(cookies) >= len(answers)
+    assert all("Secure" in cookie.split("; ") for cookie in cookies), cookies
+
+
 @pytest.mark.parametrize(("origin", "status"), [(PUBLIC_URL, 303), ("https://evil.example.org", 403)])
 async def test_forms_of_the_public_url_are_taken_whatever_the_proxy_calls_the_server(
     browser: Browser, origin: str, status: int

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import click
 
+from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.db.schema import CELL, CONTROL, REPORTING, History, advice, are_current, is_current, version_of
@@ -89,7 +90,7 @@ def open_(name: str) -> None:
     async def work(_settings: Settings, control: Database) -> list[str]:
         # A server that knew of no cells may have made projects meanwhile.
         elsewhere = await adding.record_projects(control, MAIN, control, system_clock())
-        await adding.let_take(control, name, is_open=True)
+        await adding.let_take(control, OPERATOR, name, is_open=True)
         return elsewhere
 
     elsewhere = with_control(work)
@@ -112,7 +113,7 @@ def drain(name: str) -> None:
     """
 
     async def work(_settings: Settings, control: Database) -> None:
-        await adding.let_take(control, name, is_open=False)
+        await adding.let_take(control, OPERATOR, name, is_open=False)
 
     with_control(work)
     click.echo(f"No new projects are put into cell {name} from now on.")

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import click
 
+from runtally.audit import OPERATOR, Change, record
 from runtally.clock import system_clock
 from runtally.db.database import Database, reporting_database
 from runtally.jobs.loop import repeat
@@ -62,7 +63,10 @@ async def _list_parked(_settings: Settings, database: Database) -> None:
 
 async def _requeue(_settings: Settings, database: Database) -> int:
     async with database.connection() as connection:
-        return await retry_parked(connection, system_clock())
+        runs = await retry_parked(connection, system_clock())
+    async with database.session() as session:
+        record(session, OPERATOR, Change("relay.retried", "all parked runs", after={"runs": runs}))
+    return runs
 
 
 async def _push_what_is_due(settings: Settings, database: Database) -> int:

@@ -7,7 +7,7 @@ from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
 from api.access import public
-from webapp.addresses import cookie_path
+from webapp.addresses import cookie_path, cookies_are_secure
 from webapp.links import safe_path
 from webapp.rendering import THEME_COOKIE, Page, Theme, done
 
@@ -39,7 +39,7 @@ async def theme() -> ResponseReturnValue:
         max_age=KEPT_FOR,
         path=cookie_path(),
         httponly=True,
-        secure=request.is_secure,
+        secure=cookies_are_secure(),
         samesite="Lax",
     )
     return response
