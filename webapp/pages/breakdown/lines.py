@@ -183,7 +183,8 @@ async def _page(snapshots: Snapshots, control: Connection, view: View, now: date
     drawn = None
     if lines is not None and total.lines:
         drawn = ChartPart(_chart(window, lines, slots), _url("lines.chart", view))
-    columns = [name for name, _ in total.sorted][:_COLUMNS]
+    # What a service tier takes off may be much.
+    columns = sorted(total.lines, key=lambda name: -abs(total.lines[name].amount_usd))[:_COLUMNS]
     return LinesPage(
         project=projects[0] if projects else None,
         overview_name=overview_name(actor().project_id),
