@@ -2,7 +2,7 @@
 # LlamaIndex: its own counter of tokens counts a completion of Anthropic twice, and a chat once.
 set -euo pipefail
 folder=$(mktemp -d); trap 'rm -rf "$folder"' EXIT
-python3 -m venv "$folder/v" && "$folder/v/bin/pip" -q install llama-index-core==0.14.25 llama-index-llms-anthropic==0.12.3 > /dev/null 2>&1 || exit 2
+python3 -m venv "$folder/v" && "$folder/v/bin/pip" -q install llama-index-core==0.14.25 llama-index-llms-anthropic==0.12.3 anthropic==0.125.0 > /dev/null 2>&1 || exit 2
 timeout 120 "$folder/v/bin/python" -W ignore - <<'PY'
 import json
 import sys
