@@ -120,9 +120,9 @@ def merged(
     return tuple(every[key] for key in keys)
 
 
-def listed(run: StoredRun) -> ListedRun:
-    """Return an archived run as lists show it."""
-    return ListedRun(**{name: getattr(run, name) for name in _LISTED}, is_archived=True)
+def listed(run: StoredRun, *, is_archived: bool = True) -> ListedRun:
+    """Return a run as lists show it."""
+    return ListedRun(**{name: getattr(run, name) for name in _LISTED}, is_archived=is_archived)
 
 
 async def read_sorted(  # noqa: PLR0913  # Which runs, and in which order.

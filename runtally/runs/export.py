@@ -1,4 +1,4 @@
-"""Export runs as a stream of bytes, CSV, JSON lines or Parquet: every column of a run, newest first.
+"""Export runs as a stream of bytes, CSV, JSON lines or Parquet: every column of a run, newest first or in another order.
 
 One chunk of runs is in memory, never a whole export. No run is in a file twice, and each that exists from the beginning
 of the export to its end is in it, as it was when its chunk was read. A file is no snapshot: for one, Postgres would
@@ -9,6 +9,7 @@ import asyncio
 import csv
 import io
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -29,6 +30,8 @@ from runtally.runs import archived
 from runtally.runs.parquet import parquet
 from runtally.runs.position import Direction, Place, Position
 from runtally.runs.read import read_chunk
+from runtally.runs.sorting import MOST_SORTED, Order, read_part
+from runtally.runs.sources import RunSource
 from runtally.runs.values import Chunk
 from runtally.spreadsheets import BOM, guarded
 from runtally.usage.filter import RunFilter
@@ -80,6 +83,17 @@ _CONTENT_TYPES = {
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """The runs of a file: the first so many of an order, which is the newest first if it is None, or all.
+
+    Of a sorted file there are never more than `MOST_SORTED`.
+    """
+
+    order: Order | None = None
+    first: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ExportSource:
     """A database, and the archive of runs that left it."""
 
@@ -94,14 +108,15 @@ async def export(  # noqa: PLR0913  # Which runs, and how they are written.
     format_: Format,
     on_runs: Callable[[int], None] = lambda _: None,
     *,
+    part: Part = Part(),  # It cannot be changed.
     with_bom: bool = False,
 ) -> AsyncGenerator[bytes, None]:
-    """Write the runs that match, in chunks; the first is empty, and comes once the first runs are read.
+    """Write the runs that match, or a part of them, in chunks; the first is empty, and comes once the first runs are read.
 
     `on_runs` is called with the number of runs in each chunk; `with_bom` is for CSV in Excel. Raises `StoreBusy` and `StoreUnavailable`, and
     `ArchiveError` and `MissingExtra` where archived runs are among them.
     """
-    chunks = _read(sources, run_filter, now)
+    chunks = _cut(_read(sources, run_filter, now, part.order), part.first)
     first = await anext(chunks)
     yield b""
     counted = _counted(first, chunks, on_runs)
@@ -114,14 +129,24 @@ async def export(  # noqa: PLR0913  # Which runs, and how they are written.
             async for runs in counted:
                 yield _json.encode_lines(list(map(_written, runs)))
         case Format.PARQUET:
-            async for part in parquet(counted):
-                yield part
+            async for data in parquet(counted):
+                yield data
+
+
+async def _cut(chunks: AsyncIterator[Sequence[StoredRun]], first: int | None) -> AsyncIterator[Sequence[StoredRun]]:
+    async for runs in chunks:
+        yield runs[:first]
+        if first is not None and (first := first - len(runs)) <= 0:
+            return
 
 
 async def _read(
-    sources: Sequence[ExportSource], run_filter: RunFilter, now: datetime
+    sources: Sequence[ExportSource], run_filter: RunFilter, now: datetime, order: Order | None
 ) -> AsyncIterator[Sequence[StoredRun]]:
     """Read page after page, each of its own moment. No connection is held in between, however slow the reader is."""
+    if order is not None:
+        yield await _sorted(sources, run_filter, now, order)
+        return
     # Before the first byte is sent.
     await gathered(_check_archive(one, run_filter, now) for one in sources)
     place, has_more = None, True
@@ -136,6 +161,20 @@ async def _read(
             # Writing so many takes tens of milliseconds, in which nothing else is answered.
             await asyncio.sleep(0)
             yield chunk.runs[start : start + WRITTEN_RUNS]
+
+
+async def _sorted(
+    sources: Sequence[ExportSource], run_filter: RunFilter, now: datetime, order: Order
+) -> Sequence[StoredRun]:
+    async with AsyncExitStack() as stack:
+        opened = [
+            RunSource(await stack.enter_async_context(one.reading.for_downloads()), one.archive) for one in sources
+        ]
+        found = await read_part(opened, run_filter, now, order, 0, MOST_SORTED)
+    if found.problem is not None:
+        # A page says what is missing of it, a file cannot.
+        raise found.problem
+    return found.runs
 
 
 async def _check_archive(source: ExportSource, run_filter: RunFilter, now: datetime) -> None:

@@ -120,7 +120,7 @@ ORDER BY occurred_at DESC
 """
 
 _SELECT_SORTED = """
-  SELECT {listed}
+  SELECT {columns}
     FROM runs
    WHERE {walk} AND {keep}
 ORDER BY {order}
@@ -130,7 +130,7 @@ ORDER BY {order}
 _SELECT_SORTED_OF_ALL = """
   SELECT found.*
     FROM projects
-         CROSS JOIN LATERAL (SELECT {listed}
+         CROSS JOIN LATERAL (SELECT {columns}
                                FROM runs
                               WHERE project_id = projects.id AND {walk} AND {keep}
                            ORDER BY {order}
@@ -206,7 +206,7 @@ def totals_sql(conditions: Conditions) -> str:
 def sorted_sql(conditions: Conditions, column: str, *, is_ascending: bool, limit: int, offset: int) -> str:
     way = "ASC" if is_ascending else "DESC"
     return (_SELECT_SORTED if conditions.is_of_project else _SELECT_SORTED_OF_ALL).format(
-        listed=LISTED,
+        columns=COLUMNS,
         keep=conditions.keep,
         walk=conditions.walk,
         order=f"{column} {way} NULLS LAST, occurred_at DESC, id DESC",
@@ -244,10 +244,10 @@ async def select_totals(connection: Connection, conditions: Conditions) -> Total
 
 async def select_sorted(  # noqa: PLR0913  # The parameters of the statement.
     connection: Connection, conditions: Conditions, column: str, *, is_ascending: bool, limit: int, offset: int
-) -> tuple[ListedRun, ...]:
+) -> tuple[StoredRun, ...]:
     """Return the runs with the highest values of a column, or the lowest; those without a value come last."""
     sql = sorted_sql(conditions, column, is_ascending=is_ascending, limit=limit, offset=offset)
-    return tuple(listed_run(row) for row in await connection.fetch(sql, *conditions.values))
+    return tuple(_stored(row) for row in await connection.fetch(sql, *conditions.values))
 
 
 async def select_nth_newest(connection: Connection, conditions: Conditions, runs: int) -> datetime | None:

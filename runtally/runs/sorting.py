@@ -22,6 +22,7 @@ SORTED_RUNS = 20_000
 # Readers who look for the costliest runs look at the first pages, and skipping a page costs as much as showing it.
 MAX_PAGES = 20
 PAGE_RUNS = 50
+MOST_SORTED = MAX_PAGES * PAGE_RUNS
 
 
 class SortKey(StrEnum):
@@ -45,20 +46,41 @@ class SortedPage:
     """Why archived runs are not among them, though the filter reaches them."""
 
 
-async def read_sorted(  # noqa: PLR0913  # Which runs, in which order, which of them.
-    sources: RunSources,
-    run_filter: RunFilter,
-    now: datetime,
-    key: SortKey,
-    *,
-    is_ascending: bool,
-    page: int,
-) -> SortedPage:
-    """Read a page of sorted runs; the first page is 1. Runs without a value come last in both directions."""
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A figure to sort by, the highest first unless it is ascending. Runs without a value come last in both directions."""
+
+    key: SortKey
+    is_ascending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SortedRuns:
+    """Whole runs in an order; `archived` are the keys of those out of the archive, the rest is as of `SortedPage`."""
+
+    runs: tuple[StoredRun, ...]
+    archived: frozenset[tuple[datetime, str, str]]
+    since: datetime | None
+    problem: ArchiveError | MissingExtra | None
+
+
+async def read_sorted(sources: RunSources, run_filter: RunFilter, now: datetime, order: Order, page: int) -> SortedPage:
+    """Read a page of sorted runs; the first page is 1."""
+    page = min(max(page, 1), MAX_PAGES)
+    first = (page - 1) * PAGE_RUNS
+    found = await read_part(sources, run_filter, now, order, first, first + PAGE_RUNS + 1)
+    runs = tuple(archived.listed(run, is_archived=archived.key_of(run) in found.archived) for run in found.runs)
+    problem = found.problem.message if found.problem else None
+    return SortedPage(runs[:PAGE_RUNS], len(runs) > PAGE_RUNS and page < MAX_PAGES, found.since, problem)
+
+
+async def read_part(  # noqa: PLR0913, PLR0917  # Which runs, in which order, which of them.
+    sources: RunSources, run_filter: RunFilter, now: datetime, order: Order, first: int, last: int
+) -> SortedRuns:
+    """Read the sorted runs from the place `first`, which begins at 0, to before `last`."""
     bounds = await of_each(sources, lambda one: find_bound(one.connection, run_filter, now, SORTED_RUNS))
     since = max(filter(None, bounds), default=None)
-    page = min(max(page, 1), MAX_PAGES)
-    first, last = (page - 1) * PAGE_RUNS, page * PAGE_RUNS + 1
+    key, is_ascending = order.key, order.is_ascending
     old: list[StoredRun] = []
     problem = None
     for source in sources:
@@ -76,7 +98,7 @@ async def read_sorted(  # noqa: PLR0913  # Which runs, in which order, which of 
                 since=since,
             )
         except (ArchiveError, MissingExtra) as error:
-            problem = problem or error.message
+            problem = problem or error
     is_merged = bool(old) or len(sources) > 1
     # A bounds ends where the walk back through time does.
     conditions = conditions_of(run_filter, now, Position(), ScanBounds(end=since))
@@ -89,16 +111,16 @@ async def read_sorted(  # noqa: PLR0913  # Which runs, in which order, which of 
     )
     runs = tuple(run for of_one in found for run in of_one)
     if is_merged:
-        runs = _in_order((*runs, *map(archived.listed, old)), key, is_ascending=is_ascending)[first:last]
-    return SortedPage(runs[:PAGE_RUNS], len(runs) > PAGE_RUNS and page < MAX_PAGES, since, problem)
+        runs = _in_order((*runs, *old), order)[first:last]
+    return SortedRuns(runs, frozenset(map(archived.key_of, old)), since, problem)
 
 
-def _in_order(runs: Iterable[ListedRun], key: SortKey, *, is_ascending: bool) -> tuple[ListedRun, ...]:
-    def value(run: ListedRun) -> Decimal | int | None:
-        return cast(Decimal | int | None, getattr(run, key))
+def _in_order(runs: Iterable[StoredRun], order: Order) -> tuple[StoredRun, ...]:
+    def value(run: StoredRun) -> Decimal | int | None:
+        return cast(Decimal | int | None, getattr(run, order.key))
 
     by_project = sorted(runs, key=lambda run: run.project_id)
     newest = sorted(by_project, key=lambda run: (run.occurred_at, run.id), reverse=True)
     known = [run for run in newest if value(run) is not None]
     unknown = [run for run in newest if value(run) is None]
-    return (*sorted(known, key=lambda run: value(run) or 0, reverse=not is_ascending), *unknown)
+    return (*sorted(known, key=lambda run: value(run) or 0, reverse=not order.is_ascending), *unknown)

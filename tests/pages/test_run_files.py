@@ -98,6 +98,37 @@ async def test_csv_saved_from_a_page_begins_with_the_mark_that_tells_excel_it_is
     assert framed.count(b"\xef\xbb\xbf") == 1
 
 
+async def test_a_file_saved_from_a_sorted_list_keeps_its_order_and_may_end_after_its_first_runs(
+    reader: Browser, post: Post, project_id: str
+) -> None:
+    await post(
+        *(make_run(runId=f"cheap-{n}", inputTokens=n, status="error") for n in range(3)),
+        make_run(runId="dear", inputTokens=9_000, status="error"),
+        make_run(runId="unpriced", model="unknown", status="error"),
+        make_run(runId="answered", inputTokens=99_000),
+    )
+    page = f"/runs?project={project_id}&status=error&sort=cost"
+    links = [link["href"] or "" for link in Outline(await html_of(reader, page)).all("a")]
+    [saved] = [link for link in links if "export.jsonl" in link]
+
+    async def ids(address: str) -> list[str]:
+        data = await (await reader.get(address)).get_data(as_text=True)
+        return [json.loads(line)["id"] for line in data.splitlines()]
+
+    assert await ids(saved) == ["dear", "cheap-2", "cheap-1", "cheap-0", "unpriced"]
+    assert await ids(f"{saved}&first=2") == ["dear", "cheap-2"]
+    assert await ids(saved.replace("sort=cost", "sort=-cost&first=2")) == ["cheap-0", "cheap-1"]
+    assert await ids(saved.replace("sort=cost", "first=1")) == ["unpriced"]
+
+
+@pytest.mark.parametrize("wrong", ["first=0", "first=few", "sort=colour"])
+async def test_a_file_of_an_order_that_there_is_not_is_refused(reader: Browser, wrong: str) -> None:
+    refused = await reader.get(f"/runs/export.csv?{wrong}")
+
+    assert refused.status_code == 400
+    assert "must be" in await refused.get_data(as_text=True)
+
+
 async def test_files_have_the_user_and_the_key_of_a_run(reader: Browser, post: Post, project_id: str) -> None:
     await post(make_run(userId="ann", sessionId="s-1", tags=["a,b", "c"]))
     query = f"project={project_id}"

@@ -31,9 +31,9 @@ from runtally.reporting.queries import upsert_reported
 from runtally.reporting.verify import Verifier
 from runtally.reporting.verify_queries import DaySums
 from runtally.runs import archived, read
-from runtally.runs.export import ExportSource, Format, export
+from runtally.runs.export import ExportSource, Format, Part, export
 from runtally.runs.position import Direction, Position
-from runtally.runs.sorting import SortKey, read_sorted
+from runtally.runs.sorting import Order, SortKey, read_sorted
 from runtally.runs.sources import RunSource
 from runtally.runs.totals import read_missing_before, read_totals
 from runtally.runs.values import ListedRun
@@ -128,8 +128,9 @@ async def pages(own: Database, run_filter: RunFilter, runs: ArchivedRuns | None)
 async def files(own: Database, run_filter: RunFilter, runs: ArchivedRuns | None) -> list[bytes]:
     found = []
     for format_ in (Format.JSONL, Format.CSV):
-        parts = export([ExportSource(Reader(own), runs)], run_filter, NOW, format_)
-        found.append(b"".join([part async for part in parts]))
+        for part in (Part(), Part(first=20), Part(Order(SortKey.COST), 20)):
+            parts = export([ExportSource(Reader(own), runs)], run_filter, NOW, format_, part=part)
+            found.append(b"".join([data async for data in parts]))
     return found
 
 
@@ -139,9 +140,8 @@ async def sorts(own: Database, run_filter: RunFilter, runs: ArchivedRuns | None)
         for key in SortKey:
             for is_ascending in (True, False):
                 for page in (1, 3):
-                    answer = await read_sorted(
-                        [RunSource(connection, runs)], run_filter, NOW, key, is_ascending=is_ascending, page=page
-                    )
+                    order = Order(key, is_ascending=is_ascending)
+                    answer = await read_sorted([RunSource(connection, runs)], run_filter, NOW, order, page)
                     assert answer.problem is None
                     found.append([f"{run.project_id} {run.id}" for run in answer.runs])
     return found

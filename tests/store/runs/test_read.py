@@ -15,7 +15,7 @@ from runtally.errors import NotFound
 from runtally.runs import read, sorting, totals
 from runtally.runs.position import Direction, Position
 from runtally.runs.read import RunPage
-from runtally.runs.sorting import SortKey, read_sorted
+from runtally.runs.sorting import Order, SortKey, read_sorted
 from runtally.runs.sources import RunSource
 from runtally.runs.totals import read_totals
 from runtally.runs.values import ListedRun, Totals
@@ -308,7 +308,7 @@ async def test_sorted_pages_hold_each_run_once_in_order_with_unknown_values_last
     every = [run for page in await _pages(reading, run_filter, Direction.OLDER, now) for run in page.runs]
 
     pages = [
-        await read_sorted([RunSource(reading)], run_filter, now, key, is_ascending=is_ascending, page=number)
+        await read_sorted([RunSource(reading)], run_filter, now, Order(key, is_ascending=is_ascending), number)
         for number in range(1, 4)
     ]
 
@@ -328,7 +328,7 @@ async def test_of_too_many_runs_the_newest_are_sorted_and_the_page_says_since_wh
     monkeypatch.setattr(sorting, "SORTED_RUNS", 40)
     run_filter = RunFilter(project_id=project if of_project else None, range=Period.ALL)
 
-    page = await read_sorted([RunSource(reading)], run_filter, now, SortKey.LATENCY, is_ascending=False, page=1)
+    page = await read_sorted([RunSource(reading)], run_filter, now, Order(SortKey.LATENCY), 1)
 
     assert page.since is not None
     assert page.runs

@@ -4,7 +4,7 @@ import struct
 from collections.abc import AsyncIterator
 
 from runtally.audit import Actor
-from runtally.runs.export import ExportSource, Format, export
+from runtally.runs.export import ExportSource, Format, Part, export
 from runtally.services import Services
 from runtally.usage.filter import RunFilter
 
@@ -23,18 +23,18 @@ async def begun(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     return parts
 
 
-async def exported(
-    opened: Services, by: Actor, run_filter: RunFilter, format_: Format, *, with_bom: bool
+async def exported(  # noqa: PLR0913  # Which runs, and how they are written.
+    opened: Services, by: Actor, run_filter: RunFilter, format_: Format, part: Part, *, with_bom: bool
 ) -> AsyncIterator[bytes]:
     """Write the file; the first part is empty. `opened` are the services: what is streamed is sent when the request is over."""
     sources = _sources(opened, run_filter)
     with opened.downloads.one_more(f"{by.kind}:{by.name}"):
-        async for part in export(sources, run_filter, opened.clock(), format_, with_bom=with_bom):
-            yield part
+        async for data in export(sources, run_filter, opened.clock(), format_, part=part, with_bom=with_bom):
+            yield data
 
 
-async def exported_in_frames(
-    opened: Services, by: Actor, run_filter: RunFilter, format_: Format, *, with_bom: bool
+async def exported_in_frames(  # noqa: PLR0913  # Which runs, and how they are written.
+    opened: Services, by: Actor, run_filter: RunFilter, format_: Format, part: Part, *, with_bom: bool
 ) -> AsyncIterator[bytes]:
     """Write the file in frames; the first part is empty."""
     runs = 0
@@ -45,8 +45,8 @@ async def exported_in_frames(
 
     sources = _sources(opened, run_filter)
     with opened.downloads.one_more(f"{by.kind}:{by.name}"):
-        async for part in export(sources, run_filter, opened.clock(), format_, count, with_bom=with_bom):
-            yield _HEAD.pack(runs, len(part)) + part if part else part
+        async for data in export(sources, run_filter, opened.clock(), format_, count, part=part, with_bom=with_bom):
+            yield _HEAD.pack(runs, len(data)) + data if data else data
     yield _HEAD.pack(runs, 0)
 
 

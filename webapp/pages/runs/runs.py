@@ -14,12 +14,12 @@ from runtally.access.keys import names_of
 from runtally.access.scopes import Scope, demand, may
 from runtally.audit import Actor
 from runtally.cells.cells import CellSnapshots
-from runtally.errors import ArchiveError, ArchiveTooLarge, InvalidFilter, MissingExtra
+from runtally.errors import ArchiveError, ArchiveTooLarge, Detail, InvalidFilter, MissingExtra
 from runtally.runs import read
-from runtally.runs.export import Format
+from runtally.runs.export import Format, Part
 from runtally.runs.position import Direction, Position
 from runtally.runs.queries import select_projects_of_run
-from runtally.runs.sorting import read_sorted
+from runtally.runs.sorting import MOST_SORTED, Order, read_sorted
 from runtally.runs.sources import RunSources
 from runtally.runs.totals import read_missing_before, read_totals
 from runtally.runs.values import Totals
@@ -38,7 +38,6 @@ from webapp.pages.runs.views import (
     HEADINGS,
     NEWEST_FIRST,
     NUMBERS,
-    SORT_KEYS,
     Column,
     RunsView,
     SortColumn,
@@ -61,6 +60,7 @@ SORT_NAMES = {
     (SortColumn.TOKENS_OUT, False): "Most output tokens first",
     (SortColumn.TOKENS_OUT, True): "Fewest output tokens first",
 }
+_MOST_DIGITS = 9
 _EXPORTS = {Format.CSV: "CSV", Format.JSONL: "JSONL", Format.PARQUET: "Parquet"}
 
 blueprint = Blueprint("runs", __name__)
@@ -89,6 +89,7 @@ class Listing(Struct, frozen=True):
     sorted_since: str | None
     """Since when runs were sorted, where before there are too many."""
     exports: tuple[Choice, ...]
+    export_label: str
     runs: int | None
     """The number of runs in an exported file; None where they were not all counted."""
     dropped: str | None
@@ -140,13 +141,13 @@ async def explorer() -> ResponseReturnValue:
         position = Position.parse(request.args.get("before"), request.args.get("after"))
     except InvalidFilter as error:
         return await _mistaken(query, {detail.path: detail.message for detail in error.details}, now)
-    is_sorted = view.sorting != NEWEST_FIRST
+    order = view.order
     number = request.args.get("page", 1, int)
-    address = view.page_url(number) if is_sorted else view.url(position.direction, position.place)
+    address = view.page_url(number) if order else view.url(position.direction, position.place)
     if not wants_part() and ("" in request.args.values() or "metadata" in request.args):
         # A form sends its empty fields too; the address to keep is without them.
         return see_other(address)
-    response = await render(await (_sorted(view, number, now) if is_sorted else _found(view, position, now)))
+    response = await render(await (_sorted(view, order, number, now) if order else _found(view, position, now)))
     if path_in(request.headers.get("HX-Current-URL", "")) != address:
         # What live mode asks for again is the page that is there.
         response.headers["HX-Push-Url"] = address
@@ -176,21 +177,33 @@ async def of_project(project_id: str) -> ResponseReturnValue:
 @blueprint.get("/runs/export.<name>")
 @signed_in
 async def export_runs(name: str) -> ResponseReturnValue:
-    """Download all runs that match the filter; with `bom=1` a CSV file begins as Excel needs it for UTF-8."""
+    """Download the runs that match the filter: all, or the first ones of the order in `sort`; `bom=1` is for CSV in Excel."""
     query, calendar = query_of(request.args, services().clock())
     with_bom = query.pop("bom", "") == "1"
+    sort, first = query.pop("sort", ""), _first(query.pop("first", ""))
+    if Sorting.mistaken(sort, SortColumn):
+        raise InvalidFilter(details=(Detail("sort", f"must be one of {', '.join(SortColumn)}"),))
     format_, view = Format.parse(name), _view(RunFilter.parse(query), calendar)
     # Who may not export is refused first. Then a misspelt filter is, because it would write all runs.
     RunFilter.parse_strictly(query)
     in_frames = request.headers.get("Accept") == FRAMES
     writing = exported_in_frames if in_frames else exported
-    stream = await begun(writing(services(), actor(), view.run_filter, format_, with_bom=with_bom))
+    part = Part(view.order, first)
+    stream = await begun(writing(services(), actor(), view.run_filter, format_, part, with_bom=with_bom))
     response = Response(stream, content_type=FRAMES if in_frames else format_.content_type)
     # The file may be large: `webapp.server.pace` cuts off readers who are too slow.
     response.timeout = None
     response.headers["Content-Disposition"] = f'attachment; filename="runs.{format_.value}"'
     response.headers["Cache-Control"] = "private, no-store"
     return response
+
+
+def _first(text: str) -> int | None:
+    if not text:
+        return None
+    if not text.isdecimal() or len(text) > _MOST_DIGITS or not int(text):
+        raise InvalidFilter(details=(Detail("first", "must be a number of runs"),))
+    return int(text)
 
 
 def _view(run_filter: RunFilter, calendar: Calendar | None = None) -> RunsView:
@@ -241,6 +254,7 @@ async def _found(view: RunsView, position: Position, now: datetime) -> RunsPage:
             stopped=formats.moment(local(found.stopped_at)) if found.stopped_at else None,
             sorted_since=None,
             exports=_exports(view),
+            export_label="Export",
             runs=sums.totals.runs if sums.totals else None,
             dropped=_dropped(sums.missing_before, view.run_filter) if sums.missing_before else None,
             is_sorted=False,
@@ -249,7 +263,7 @@ async def _found(view: RunsView, position: Position, now: datetime) -> RunsPage:
         return await _page(snapshots, view, now, listing, query=view.query, errors={})
 
 
-async def _sorted(view: RunsView, number: int, now: datetime) -> RunsPage:
+async def _sorted(view: RunsView, order: Order, number: int, now: datetime) -> RunsPage:
     """The runs with the highest values of a column, or the lowest."""
     sorting = view.sorting
     async with services().cells.snapshots(view.run_filter.project_id) as snapshots:
@@ -258,9 +272,8 @@ async def _sorted(view: RunsView, number: int, now: datetime) -> RunsPage:
             sources,
             view.run_filter,
             now,
-            SORT_KEYS[sorting.column],
-            is_ascending=sorting.is_reversed,
-            page=number,
+            order,
+            number,
         )
         sums = await _sums(sources, view.run_filter, now, found.problem)
         listing = Listing(
@@ -272,7 +285,8 @@ async def _sorted(view: RunsView, number: int, now: datetime) -> RunsPage:
             stopped=None,
             sorted_since=formats.moment(local(found.since)) if found.since else None,
             exports=_exports(view),
-            runs=sums.totals.runs if sums.totals else None,
+            export_label=f"Export the first {formats.count(MOST_SORTED)}" if found.has_more else "Export",
+            runs=min(sums.totals.runs, MOST_SORTED) if sums.totals else None,
             dropped=_dropped(sums.missing_before, view.run_filter) if sums.missing_before else None,
             is_sorted=True,
             problem=sums.problem,

@@ -13,7 +13,7 @@ from api.current import services
 from runtally.paths import path_of
 from runtally.runs.export import Format
 from runtally.runs.position import Direction, Place
-from runtally.runs.sorting import SortKey
+from runtally.runs.sorting import Order, SortKey
 from runtally.usage.filter import Period, RunFilter
 from runtally.usage.window import EPOCH, LAST
 from webapp import formats
@@ -136,6 +136,12 @@ class RunsView(Struct, frozen=True):
     def sorted_by(self, sorting: Sorting[SortColumn]) -> "RunsView":
         return replace(self, sorting=sorting)
 
+    @property
+    def order(self) -> Order | None:
+        """The order of a sorted list; None for the newest first."""
+        key = SORT_KEYS.get(self.sorting.column)
+        return None if key is None else Order(key, is_ascending=self.sorting.is_reversed)
+
     def without(self, *names: str) -> "RunsView":
         plain = self.run_filter.without(*names)
         return self.replace(**{name: getattr(plain, name) for name in names})
@@ -167,7 +173,9 @@ class RunsView(Struct, frozen=True):
         return url_for("runs.explorer", **query)
 
     def export_url(self, format_: Format) -> str:
-        query: dict[str, Any] = {**self.filter_query} | ({"bom": "1"} if format_ is Format.CSV else {})
+        sort = self.sorting.text(SortColumn.TIME)
+        query: dict[str, Any] = {**self.filter_query, **({"sort": sort} if sort else {})}
+        query |= {"bom": "1"} if format_ is Format.CSV else {}
         return url_for("runs.export_runs", name=format_.value, **query)
 
     @property
