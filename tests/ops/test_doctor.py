@@ -4,6 +4,7 @@ import asyncio
 import uuid
 from collections.abc import Iterator
 from datetime import timedelta
+from decimal import Decimal
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from runtally.clock import system_clock
 from runtally.db import reasons
 from runtally.db.database import Database
 from runtally.doctor import State, examine_database, examine_disk
+from runtally.ingest.queries import insert_runs
 from runtally.models.price import Match
+from tests.documents import make_stored_run
 from tests.factories import make_price
 from tests.ops.processes import answer_of
 from tests.serving import Postgres, free_port
@@ -73,7 +76,36 @@ def test_a_database_without_prices_is_a_warning(empty_database_url: str) -> None
         "SERVICE_SYNC_SIGN": "warn",
         "prices": "warn",
         "relay": "ok",
+        "sums": "ok",
     }
+
+
+async def test_sums_that_differ_from_their_runs_are_named_with_what_repairs_them(empty_database_url: str) -> None:
+    run = make_stored_run("shop", "a", occurred_at=system_clock(), cost_usd=Decimal("0.5"))
+    async with Database(empty_database_url) as database, database.connection() as connection:
+        await insert_runs(connection, [run])
+        right = await asyncio.to_thread(runtally, "doctor", empty_database_url)
+        await connection.execute("UPDATE rollups SET cost_usd = cost_usd - 0.25 WHERE project_id = 'shop'")  # Ours.
+    wrong = await asyncio.to_thread(runtally, "doctor", empty_database_url)
+    repaired = await asyncio.to_thread(runtally, "rollups", empty_database_url, "rebuild")
+
+    assert states_of(right)["sums"] == "ok"
+    assert states_of(wrong)["sums"] == "warn"
+    assert message_of(wrong, "sums").strip().startswith("shop: ")
+    assert "which lack 0 runs and 0.25" in message_of(wrong, "sums")
+    assert message_of(wrong, "sums").endswith("`runtally rollups rebuild` repairs them")
+    assert repaired.exit_code == 0
+    assert states_of(await asyncio.to_thread(runtally, "doctor", empty_database_url))["sums"] == "ok"
+
+
+def test_sums_of_more_runs_than_a_person_waits_for_are_said_not_to_be_compared(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webapp.cli.doctor.SUMS_SECONDS", 0.0)
+
+    assert "not compared within 0 s; `runtally rollups verify`" in message_of(
+        runtally("doctor", empty_database_url), "sums"
+    )
 
 
 @pytest.mark.parametrize("history", ["alembic_version", "cell_alembic_version", "reporting_alembic_version"])

@@ -25,10 +25,14 @@ from runtally.embedded.lifecycle import database_url
 from runtally.errors import SettingsError, StoreUnavailable
 from runtally.limits.rate import per_minute
 from runtally.settings import Settings, load_settings
+from runtally.usage.upkeep.verify import verify_sums
 from webapp.cli import out_of_reach
 from webapp.cli.cells import cells_of
 from webapp.cli.checks import check_settings
+from webapp.cli.rollups import line_of
 
+# A person waits for it.
+SUMS_SECONDS = 10.0
 COLOURS = {State.OK: "green", State.WARN: "yellow", State.FAIL: "red"}
 
 
@@ -36,7 +40,7 @@ COLOURS = {State.OK: "green", State.WARN: "yellow", State.FAIL: "red"}
 def doctor() -> None:
     """Check an installation, and say what to do.
 
-    One line each for settings, secrets, databases, clock, migrations, prices, archive, disk and PUBLIC_URL. Exits with 1 when something keeps the service from working.
+    One line each for settings, secrets, databases, clock, migrations, prices, archive, sums, disk and PUBLIC_URL. Exits with 1 when something keeps the service from working.
     """
     failed = False
     for finding in _findings():
@@ -83,6 +87,7 @@ async def _examine_database(url: str, settings: Settings) -> list[Finding]:
         if await is_current(connection):
             archive = await examine_archive(Archive.of(settings, database, system_clock), connection)
             findings += [archive] if archive else []
+            findings.append(await _examine_sums(database))
         return findings
 
 
@@ -93,8 +98,29 @@ async def _examine_cells(url: str, settings: Settings) -> list[Finding]:
         found: list[Finding] = []
         async for name, cell in cells_of(control, settings):
             archive = Archive.of(settings_of(name, settings), cell, system_clock)
-            found += await examine_cell(name, cell.connection(), archive, system_clock)
+            of_cell = await examine_cell(name, cell.connection(), archive, system_clock)
+            found += of_cell
+            if all(finding.state is not State.FAIL for finding in of_cell):
+                found.append(await _examine_sums(cell, name))
         return found
+
+
+async def _examine_sums(database: Database, cell: str = "") -> Finding:
+    """Compare the sums with the runs, as `rollups verify` does, as long as a person may wait."""
+    check, of_cell = f"sums {cell}".rstrip(), f"--cell {cell} " if cell else ""
+    found: list[str] = []
+    try:
+        async with asyncio.timeout(SUMS_SECONDS):
+            async for scope, difference in verify_sums(database, system_clock()):
+                found += [line_of(scope, difference)] if difference else []
+    except TimeoutError:
+        todo = f"`runtally {of_cell}rollups verify` compares them with as many runs"
+        return Finding(check, State.OK, f"not compared within {SUMS_SECONDS:.0f} s; {todo}")
+    if found:
+        more = f", and {len(found) - 1:,} more differ" if len(found) > 1 else ""
+        todo = f"`runtally {of_cell}rollups rebuild` repairs them"
+        return Finding(check, State.WARN, f"{found[0]}{more}; {todo}")
+    return Finding(check, State.OK, "they are those of the runs")
 
 
 async def _examine_reporting(url: str) -> Finding:
