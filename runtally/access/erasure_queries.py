@@ -1,5 +1,6 @@
 """SQL that erases a project's rows and takes its sums out of those of all projects."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from sqlmodel.ext.asyncio.session import AsyncSession
@@ -20,6 +21,26 @@ WITH erased AS (
 ),
 {rollup_ctes("erased", now="now()", weight="-1")}
 SELECT count(*)
+  FROM erased
+"""
+
+_IS_IMPORTED = "project_id = $1 AND metadata ->> 'import' = $2"
+COUNT_IMPORTED = f"""
+SELECT count(*),
+       coalesce(sum(cost_usd), 0),
+       min(occurred_at),
+       max(occurred_at)
+  FROM runs
+ WHERE {_IS_IMPORTED}
+"""
+ERASE_IMPORTED = f"""
+WITH erased AS (
+     DELETE FROM runs
+      WHERE {_IS_IMPORTED}
+  RETURNING id, {", ".join(ROLLUP_INPUT_COLUMNS)}
+),
+{rollup_ctes("erased", now="now()", weight="-1")}
+SELECT id
   FROM erased
 """
 
@@ -107,6 +128,11 @@ DELETE FROM outbox
         AND outbox.run_id = queued.run_id
 """
 
+_OF_EMPTY_BLOCKS = "DELETE FROM {} WHERE project_id = $1 AND {} = '{{}}'"
+DELETE_EMPTY_SUMS = _OF_EMPTY_BLOCKS.format("dimension_sums", "hours")
+DELETE_EMPTY_LATENCIES = _OF_EMPTY_BLOCKS.format("dimension_latencies", "latencies")
+DELETE_QUEUED_RUNS = DELETE_ERASED_QUEUED.replace("project_id = $1", "project_id = $1 AND run_id = ANY($2)")
+
 DELETE_ERASED_ARRIVALS = """
 DELETE FROM outbox_arrivals
       WHERE project_id = $1
@@ -130,6 +156,8 @@ DELETE FROM reporting_runs
       WHERE project_id = $1
 """
 
+DELETE_REPORTED_RUNS = f"{DELETE_REPORTED} AND id = ANY($2)"
+
 
 async def erase_runs(session: AsyncSession, project_id: str) -> int:
     """Delete all runs of a project, take them out of the rollups and off the relay's queue; how many these were."""
@@ -151,6 +179,26 @@ async def erase_runs(session: AsyncSession, project_id: str) -> int:
     ):
         await connection.exec_driver_sql(statement, (project_id,))
     return int(erased)
+
+
+async def erase_imported(session: AsyncSession, project_id: str, import_id: str) -> Sequence[str]:
+    """Delete the runs of an import, take them out of the rollups and off the relay's queue; their ids."""
+    connection = await session.connection()
+    await connection.exec_driver_sql(dimension_queries.LOCK)
+    ids = (await connection.exec_driver_sql(ERASE_IMPORTED, (project_id, import_id))).scalars().all()
+    for statement in (
+        MERGE_ERASED,
+        SET_UP_MERGE,
+        MERGE_ERASED_DIMENSIONS,
+        DELETE_EMPTY_SUMS,
+        DELETE_EMPTY_LATENCIES,
+        DELETE_ERASED_SKETCHES,
+        DELETE_ERASED_TOTALS,
+        DELETE_ERASED_SLICES,
+    ):
+        await connection.exec_driver_sql(statement, (project_id,))
+    await connection.exec_driver_sql(DELETE_QUEUED_RUNS, (project_id, ids))
+    return ids
 
 
 async def erase_archived(session: AsyncSession, project_id: str) -> int:
@@ -176,3 +224,8 @@ async def erase_in_repricings(session: AsyncSession, project_id: str) -> None:
 async def erase_reported(session: AsyncSession, project_id: str) -> None:
     """Delete what the reporting table has of a project, in the database of that table."""
     await (await session.connection()).exec_driver_sql(DELETE_REPORTED, (project_id,))
+
+
+async def erase_reported_runs(session: AsyncSession, project_id: str, ids: Sequence[str]) -> None:
+    """Delete runs from the reporting table, in its database."""
+    await (await session.connection()).exec_driver_sql(DELETE_REPORTED_RUNS, (project_id, ids))

@@ -4,16 +4,23 @@ import csv
 import gzip
 import json
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
+from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.files import CHECKOUT
+from runtally.reporting.queries import upsert_reported
+from runtally.usage.upkeep.verify import verify_sums
 from tests.commands import Finished, run_beside
+from tests.documents import make_stored_run
 from tests.factories import make_run
-from tests.serving import Server
+from tests.serving import Server, running_server
+from tests.stored import until_merged
 
 AIDER = CHECKOUT.parent / "shared" / "data" / "aider.csv.gz"
 AIDER_MAPPING = (
@@ -289,8 +296,71 @@ async def test_an_own_export_adds_nothing_where_its_runs_are_and_the_same_runs_e
     def rows(path: Path) -> list[dict[str, object]]:
         with path.open(newline="") as file:
             read = csv.DictReader(file) if name == "csv" else map(json.loads, file)
-            found = [{key: row[key] for key in row if key not in CHANGED} for row in read]
+            found = [{key: row[key] for key in row if key not in CHANGED} | labels(row) for row in read]
         return sorted(found, key=lambda row: str(row["id"]))
+
+    def labels(row: dict[str, Any]) -> dict[str, object]:
+        """Return the metadata without the id of the import."""
+        told = row.get("metadata")
+        kept = json.loads(told) if told and isinstance(told, str) else told or {}
+        return {"metadata": {key: value for key, value in kept.items() if key != "import"}}
 
     assert rows(second) == rows(first)
     assert len(rows(first)) == 4
+
+
+async def test_an_import_can_be_undone_with_its_sums_queue_and_reported_copies(
+    own: Database, empty_database_url: str, tmp_path: Path
+) -> None:
+    wrong, right = tmp_path / "wrong.csv", tmp_path / "right.csv"
+    wrong.write_text(
+        f"provider,model,date,prompt_tokens,cost,latency_ms\nacme,old,{TIME},1,2.5,90\nacme,new,{TIME},2,1,80\n"
+    )
+    right.write_text(f"provider,model,date,prompt_tokens,cost,latency_ms\nacme,new,{TIME},3,0.25,70\n")
+    with running_server(empty_database_url) as server:
+        of_wrong = await runtally(server, "import", wrong, "--project", "shop")
+        of_right = await runtally(server, "import", right, "--project", "shop")
+        again = await runtally(server, "import", wrong, "--project", "shop")
+    import_id = of_wrong.err.split("This is import ")[1].split(";")[0]
+    async with own.connection() as connection:
+        reported = await connection.fetch("SELECT id FROM runs ORDER BY input_tokens")
+        await upsert_reported(connection, [make_stored_run("shop", row["id"]) for row in reported], system_clock())
+    await until_merged(own)
+
+    async def undo(*options: str, of: str = import_id) -> Finished:
+        environment = {"DATABASE_URL": empty_database_url, "DATA_DIR": str(tmp_path)}
+        return await run_beside("import", "--undo", of, "--project", "shop", *options, environment=environment)
+
+    looked, unknown, undone, twice = (
+        await undo("--dry-run"),
+        await undo("--yes", of="none"),
+        await undo("--yes"),
+        await undo(),
+    )
+
+    said = f"Import {import_id} added 2 runs to shop: 2026-11-20 10:00 to 2026-11-20 10:00 UTC, 3.5 USD."
+    assert "This is import" in of_right.err
+    assert "This is import" not in again.err
+    assert looked.out.splitlines() == [said, "Nothing was deleted."]
+    assert (unknown.code, unknown.out) == (1, "shop has no runs of an import none; nothing was deleted.\n")
+    assert undone.out.splitlines() == [said, "Deleted 2 runs."]
+    assert (twice.code, "nothing was deleted" in twice.out) == (1, True)
+    async with own.connection() as connection:
+        for table in ("runs", "reporting_runs"):
+            left = await connection.fetch(f"SELECT id FROM {table}")
+            assert [row[0] for row in left] == [reported[-1]["id"]], table
+        queued = await connection.fetchval("SELECT count(*) FROM outbox WHERE run_id <> $1", reported[-1]["id"])
+        sums = await connection.fetch("SELECT DISTINCT model, runs, cost_usd FROM rollups WHERE project_id = 'shop'")
+        [entry] = await connection.fetch("SELECT target, before FROM audit_entries WHERE action = 'import.undone'")
+    assert queued == 0
+    assert {tuple(row) for row in sums} == {("new", 1, Decimal("0.25"))}
+    assert entry["target"] == import_id
+    assert [found async for _, found in verify_sums(own, system_clock()) if found] == []
+
+
+async def test_a_file_and_an_import_to_undo_are_not_given_together(server: Server, usage_csv: Path) -> None:
+    both = await runtally(server, "import", usage_csv, "--project", "shop", "--undo", "a")
+    neither = await runtally(server, "import", "--project", "shop")
+
+    assert (both.code, neither.code) == (2, 2)
+    assert "Give a FILE, or --undo" in both.err

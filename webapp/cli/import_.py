@@ -1,6 +1,7 @@
 """`runtally import`."""
 
 import asyncio
+import secrets
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import wraps
@@ -11,6 +12,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import click
 import msgspec
 
+from runtally.access.imports import ImportedRuns, look_up, undo_import
+from runtally.archive.reading import ArchivedRuns
+from runtally.audit import OPERATOR
 from runtally.client.errors import InvalidMapping, UnreadableFile
 from runtally.client.files import RowFile
 from runtally.client.formats.registry import COLUMNS, FORMATS
@@ -22,12 +26,20 @@ from runtally.client.rows import RunMaker
 from runtally.client.run import as_text
 from runtally.client.send import Totals
 from runtally.client.values import UNIX_EPOCH
+from runtally.clock import system_clock
+from runtally.db.database import Database, reporting_database
 from runtally.errors import RuntallyError
 from runtally.fields import is_project_id, trimmed
+from runtally.money import plain
 from runtally.privacy import ContentRule
-from runtally.settings import PrivacyMode, load_settings
+from runtally.runs.archived import read_totals
+from runtally.settings import PrivacyMode, Settings, load_settings
+from runtally.usage.filter import Period, RunFilter
+from webapp.cli.opening import with_database
 from webapp.cli.progress import Progress
 from webapp.cli.server import Server, server_options
+
+_TAG = "metadata.import"
 
 
 class Moment(click.ParamType[datetime]):
@@ -125,7 +137,7 @@ def _checked_id(_context: click.Context, _option: click.Parameter, project_id: s
 
 
 @click.command("import")
-@click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("path", metavar="FILE", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "--project",
     "project_id",
@@ -137,15 +149,19 @@ def _checked_id(_context: click.Context, _option: click.Parameter, project_id: s
 @server_options
 @click.option("--batch-size", type=click.IntRange(1, 1000), default=500, show_default=True, help="Runs in a request.")
 @click.option("--dry-run", is_flag=True, help="Send nothing; show what would be sent.")
+@click.option("--undo", "undone", metavar="ID", help="Delete the runs of an earlier import of the project, for good.")
+@click.option("--yes", is_flag=True, help="With --undo: do not ask; for scripts.")
 @click.option("--json", "as_json", is_flag=True, help="With --dry-run: the format, the counts and the totals as JSON.")
 def import_file(  # noqa: PLR0913  # An argument for each option.
     *,
-    path: Path,
+    path: Path | None,
     project_id: str | None,
     options: Options,
     server: Server,
     batch_size: int,
     dry_run: bool,
+    undone: str | None,
+    yes: bool,
     as_json: bool,
 ) -> None:
     """Send the rows of FILE (.csv, .tsv, .jsonl or .json, gzipped or not) to a running server as runs.
@@ -156,26 +172,74 @@ def import_file(  # noqa: PLR0913  # An argument for each option.
     others are mapped with --map, or to metadata with --map COLUMN=metadata.KEY, or ignored. Units: latencyMs takes
     :ms :s :min :us :ns, timestamp takes :s :ms :us :ns, costUSD takes :usd :cents. Rows without a time are rejected
     unless --default timestamp=now gives them that of the import. Prompts and answers are never sent. Running it again,
-    also after an interruption, adds nothing twice.
+    also after an interruption, adds nothing twice. Each import has an id, metadata.import of its runs: --undo ID deletes
+    these in the database of DATABASE_URL, in all sums and in the reporting table, after a look at what they are.
 
     \b
     Examples:
       runtally import runs.jsonl --project support-agent
       runtally import usage.csv.gz --project search --set provider=openai --map took=latencyMs:s --dry-run
       runtally import calls.csv --project chat --map result=status --value result:ok=success --value result:failed=error
+      runtally import --undo 20261127-0930-5f2c --project chat
     """
-    if project_id is None and not dry_run:
+    if project_id is None and (undone or not dry_run):
         raise click.UsageError("Say which project the runs are of, with --project ID.")
-    if as_json and not dry_run:
-        raise click.UsageError("--json is for --dry-run.")
+    if as_json and (undone or not dry_run):
+        raise click.UsageError("--json is for --dry-run of a FILE.")
+    if (path is None) is (undone is None):
+        raise click.UsageError("Give a FILE, or --undo with the id of an import.")
+    if path is None:
+        _undo(project_id or "default", undone or "", asks=not yes, only_looks=dry_run)
+        return
+    import_id = f"{system_clock():%Y%m%d-%H%M}-{secrets.token_hex(2)}"
+    if not dry_run:
+        options.constants[_TAG] = import_id
     maker, totals = RunMaker(project_id or "default", options, takes_sums=dry_run), Totals()
     with RowFile(path) as file:
         if dry_run:
             _look(file, maker, totals, batch_size, as_json=as_json)
         else:
-            asyncio.run(_send(server, file, maker, totals, batch_size))
+            try:
+                asyncio.run(_send(server, file, maker, totals, batch_size))
+            finally:
+                if totals.added:
+                    undoing = f"runtally import --undo {import_id} --project {project_id}"
+                    click.echo(f"This is import {import_id}; `{undoing}` deletes its runs.", err=True)
     if totals.rejected:
         raise click.exceptions.Exit(1)
+
+
+def _undo(project_id: str, import_id: str, *, asks: bool, only_looks: bool) -> None:
+    """Show what an import has added, and delete it if that is wanted."""
+
+    async def look(settings: Settings, database: Database) -> tuple[ImportedRuns, int]:
+        archive = ArchivedRuns.of(settings, database, system_clock)
+        sought = RunFilter(
+            project_id=project_id,
+            range=Period.ALL,
+            metadata_key=_TAG.removeprefix("metadata."),
+            metadata_value=import_id,
+        )
+        async with database.connection() as connection:
+            archived = (await read_totals(archive, connection, sought, system_clock())).runs if archive else 0
+            return await look_up(connection, project_id, import_id), archived
+
+    async def undo(settings: Settings, database: Database) -> int:
+        async with reporting_database(settings.reporting_database_url, database) as reporting:
+            return await undo_import(database, reporting, OPERATOR, project_id, import_id, system_clock)
+
+    found, archived = with_database(look)
+    if archived:
+        click.echo(f"{archived:,} runs of this import are in the archive, and stay there.")
+    if not found.first_at or not found.last_at:
+        click.echo(f"{project_id} has no runs of an import {import_id}; nothing was deleted.")
+        raise click.exceptions.Exit(1)
+    span = f"{found.first_at:%Y-%m-%d %H:%M} to {found.last_at:%Y-%m-%d %H:%M} UTC"
+    click.echo(f"Import {import_id} added {found.runs:,} runs to {project_id}: {span}, {plain(found.cost_usd)} USD.")
+    if only_looks or (asks and not click.confirm("Delete them for good?")):
+        click.echo("Nothing was deleted.")
+        return
+    click.echo(f"Deleted {with_database(undo):,} runs.")
 
 
 def _look(file: RowFile, maker: RunMaker, totals: Totals, batch_size: int, *, as_json: bool) -> None:
