@@ -7,9 +7,10 @@ import http.client
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from time import monotonic
 from types import FrameType
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -37,6 +38,8 @@ SHUTDOWN_SECONDS = 10
 # Longer than a proxy keeps an idle connection, so that it is never closed under a request.
 KEEP_ALIVE_SECONDS = 75
 GREETING_SECONDS = 0.1
+# For workers to end after they were told to: open requests have 10 of it, and background work the rest.
+WORKER_STOP_SECONDS = 60
 NOT_STARTED = "The service did not start; the lines above say why."
 
 log = structlog.get_logger()
@@ -69,7 +72,6 @@ def serving(workers: int) -> Config:
         backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-        timeout_worker_healthcheck=WORKER_START_SECONDS,
     )
 
 
@@ -108,10 +110,31 @@ class Workers(Multiprocess):
         """
         handlers = {number: signal.signal(number, self._leave) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
-            super().restart_all()
+            for index, old in enumerate(self.processes):
+                if self.should_exit.is_set() or not self._replaced(index):
+                    return
+                old.terminate()
+                _end([old])
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
+
+    def _replaced(self, index: int) -> bool:
+        """Return whether a new worker serves in the place of one, which goes on otherwise."""
+        new = Process(self.config, self.sockets)
+        new.start()
+        if new.wait_until_ready(WORKER_START_SECONDS, self.should_exit):
+            self.processes[index] = new
+            return True
+        new.kill()
+        new.join()
+        if not self.should_exit.is_set():
+            log.error("restart_given_up", pid=new.pid, reason=f"not ready within {WORKER_START_SECONDS} s")
+        return False
+
+    def join_all(self) -> None:
+        """Wait for the workers to end, and kill those that do not."""
+        _end(self.processes)
 
     def _leave(self, _number: int, _frame: FrameType | None) -> None:
         self.should_exit.set()
@@ -159,6 +182,17 @@ class Workers(Multiprocess):
         if watch.checks_unanswered * CHECK_SECONDS > watch.patience:
             return f"no answer for {watch.patience} s"
         return None
+
+
+def _end(processes: Iterable[Process]) -> None:
+    """Wait for processes that were told to end; one that is stopped or hangs is killed, as it would keep the service for ever."""
+    deadline = monotonic() + WORKER_STOP_SECONDS
+    for process in processes:
+        process.process.join(max(0.0, deadline - monotonic()))
+        if process.exitcode is None:
+            log.warning("worker_killed", pid=process.pid, reason=f"it did not end within {WORKER_STOP_SECONDS} s")
+            process.kill()
+            process.join()
 
 
 def _ending(code: int) -> str:

@@ -1,10 +1,12 @@
 """When the parent of several workers replaces one, counted in its checks."""
 
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator, MutableMapping
-from multiprocessing import Pipe
+from multiprocessing import Pipe, get_context
+from multiprocessing.connection import Connection
 from typing import Any
 
 import pytest
@@ -135,3 +137,53 @@ def test_the_parent_of_several_workers_imports_nothing_that_only_they_need() -> 
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
     assert {"uvicorn", "pydantic"} <= loaded
     assert not loaded & {"alembic", "altair", "asyncpg", "jinja2", "msgspec", "quart", "sqlalchemy", "sqlmodel"}
+
+
+def sleep_through(ready: Connection) -> None:
+    """Take SIGTERM as a server does, which ends nothing by itself."""
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    ready.send(obj=True)
+    ready.recv()
+
+
+class Sleeper(FakeProcess):
+    """A real process that does not hear that it shall end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.process = get_context("spawn").Process(target=sleep_through, args=(self.child_conn,))
+        self.process.start()
+        assert self.parent_conn.recv()
+        self.pid = self.process.pid or 0
+        os.kill(self.pid, signal.SIGSTOP)
+
+    @property
+    def exitcode(self) -> int | None:
+        return self.process.exitcode
+
+    @exitcode.setter
+    def exitcode(self, _code: int | None) -> None:
+        """Its own."""
+
+    def terminate(self) -> None:
+        self.process.terminate()
+
+    def kill(self) -> None:
+        self.process.kill()
+
+    def join(self) -> None:
+        self.process.join()
+
+
+def test_workers_that_are_stopped_by_a_signal_do_not_keep_the_service_from_ending(
+    workers: Workers, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "WORKER_STOP_SECONDS", 0.2)
+    stopped = [Sleeper(), Sleeper()]
+    workers.processes = stopped  # type: ignore[assignment]  # As much of one as is asked.
+
+    workers.terminate_all()
+    workers.join_all()
+
+    assert [one.exitcode for one in stopped] == [-signal.SIGKILL] * 2
+    assert [(entry["event"], entry["pid"]) for entry in log] == [("worker_killed", one.pid) for one in stopped]
