@@ -11,6 +11,7 @@ from runtally.audit import Actor, Change, record
 from runtally.errors import InvalidName, InvalidRetention, NotFound
 from runtally.models.alert import Alert, AlertDelivery, AlertRule, AlertTarget
 from runtally.models.budget import Budget
+from runtally.models.colour import Colour
 from runtally.models.dimension import TrackedKey
 from runtally.models.experiment import Experiment
 from runtally.models.name_rule import NameRule
@@ -20,6 +21,7 @@ from runtally.models.project import KEPT_FOR_EVER, MAX_RETENTION_DAYS, MIN_RETEN
 from runtally.models.saved_view import SavedView
 from runtally.models.shared_link import SharedLink
 from runtally.models.user import Invitation, Membership
+from runtally.usage.dimensions import BY_MODEL
 
 MAX_NAME = 128
 UNKNOWN = "There is no such project; `runtally projects list` shows all."
@@ -125,4 +127,8 @@ async def erase_in_control(session: AsyncSession, project_id: str) -> bool:
     found = 0
     for table in _OWN_IN_CONTROL:
         found += (await session.exec(delete(table).where(col(table.project_id) == project_id))).rowcount
+    # A guess of a name can be compared with the hash under which its colour is stored, and no colour says whose it is. The
+    # names that other projects have get new ones.
+    shared = [dimension.name for dimension in BY_MODEL]
+    await session.exec(delete(Colour).where(col(Colour.dimension).not_in(shared)))
     return bool(found)

@@ -17,6 +17,7 @@ from runtally.errors import NotFound, StoreUnavailable
 from runtally.ingest.queries import insert_runs
 from runtally.models.project import ApiKey
 from runtally.reporting.queries import upsert_reported
+from runtally.usage.colours import Colours
 from runtally.usage.upkeep.expiry import expire_buckets
 from tests.documents import NOW, make_stored_run
 from tests.serving import free_port
@@ -97,6 +98,24 @@ async def test_no_name_of_its_models_is_left_in_sums_of_all_projects_and_in_repr
         assert await connection.fetchval("SELECT count(*) FROM rollups WHERE model = $1", model) == 0
         left = await connection.fetch("SELECT id, found FROM repricings WHERE id = ANY ($1)", ids)
     assert [tuple(row) for row in left] == [(ids[1], [found[1]])]
+
+
+async def test_no_colour_lets_a_guess_of_a_name_be_tested_after_its_project_is_gone(
+    database: Database, project_id: str
+) -> None:
+    await fill(database, project_id)
+    colours = Colours(database, lambda: NOW)
+    given = {name: await colours.of(name, [f"{project_id}-hash"]) for name in ("user", "metadata.customer", "model")}
+    assert all(given.values())
+
+    await erase_project(Places(database, database, database, None), OPERATOR, project_id)
+
+    async with database.connection() as connection:
+        left = [row["dimension"] for row in await connection.fetch("SELECT DISTINCT dimension FROM colours")]
+    assert set(left) <= {"provider", "model"}
+    assert "model" in left
+    # Whoever still has the name gets a colour again.
+    assert await Colours(database, lambda: NOW).of("user", [f"{project_id}-hash"])
 
 
 async def test_a_key_that_is_there_before_its_project_stays(database: Database, project_id: str) -> None:

@@ -19,5 +19,5 @@ async def read_slots(dimension: Dimension, values: Sequence[str]) -> Mapping[str
 
 
 def _stored(dimension: Dimension, value: str) -> str:
-    """Return the name under which a colour is stored; users and customers are hashed, so that erasing a project leaves no trace."""
+    """Return the name under which a colour is stored; users and customers are hashed, and go when any project is erased."""
     return value if dimension in BY_MODEL else blake2b(value.encode(), digest_size=12).hexdigest()
