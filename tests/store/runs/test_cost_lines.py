@@ -225,11 +225,10 @@ async def test_what_is_remembered_of_closed_days_is_forgotten_when_a_run_of_thei
     memo, project_id, day = new_memo(), "lines-remembered", NOW - timedelta(days=1)
 
     async def insert(number: int) -> None:
+        # It stays, so it is none of the successful runs that other tests add up.
+        run = run_of(number, project_id=project_id, occurred_at=day, status=Status.ERROR)
         async with database.connection() as connection:
-            book = await load_book(connection)
-            await insert_runs(
-                connection, [priced(run_of(number, project_id=project_id, occurred_at=day), number, book)]
-            )
+            await insert_runs(connection, [priced(run, number, await load_book(connection))])
 
     async def read_input() -> Decimal:
         async with database.snapshot() as connection:
