@@ -18,19 +18,11 @@ from runtally.runs.model_usage import ModelUsage, read_usage_by_day
 from runtally.runs.what_if import Target, cost_at, suppose
 from runtally.units import Usage
 from webapp import changes, formats
+from webapp.report import Column, Head, Table, table_of
 
 SINCE = timedelta(days=30)
 SHOWN = 10
 EXAMPLE = Usage(input_tokens=10_000, output_tokens=1_000)
-
-
-class EffectRow(Struct, frozen=True):
-    """A model, what its runs cost at the price now and at the new one."""
-
-    model: str
-    runs: str
-    now: str
-    then: str
 
 
 class Effect(Struct, frozen=True):
@@ -40,7 +32,7 @@ class Effect(Struct, frozen=True):
     then: str
     change: str
     example: str
-    rows: tuple[EffectRow, ...]
+    table: Table
     more: int
 
 
@@ -66,20 +58,17 @@ def _effect(draft: Draft, used: Sequence[ModelUsage], now: datetime) -> Effect:
     was, then = sum(known, Decimal(0)), sum((after for _, _, after in pairs), Decimal(0))
     change = changes.change(then, was) if len(known) == len(pairs) else None
     money_now, money_then = formats.column_money(known), formats.column_money(after for _, _, after in pairs)
+    columns: tuple[Column[tuple[ModelUsage, Decimal | None, Decimal]], ...] = (
+        Column("Runs", lambda row: formats.count(row[0].runs), "number"),
+        Column("Price now", lambda row: "no price" if row[1] is None else money_now(row[1]), "number"),
+        Column("New price", lambda row: money_then(row[2]), "number"),
+    )
     return Effect(
         now=formats.money(was) if known else "no price",
         then=formats.money(then),
         change=f"{change.arrow}{change.text}" if change and change.arrow else "",
         example=formats.money_exact(total_usd(EXAMPLE, price)),
-        rows=tuple(
-            EffectRow(
-                one.model,
-                formats.count(one.runs),
-                "no price" if before is None else money_now(before),
-                money_then(after),
-            )
-            for one, before, after in pairs[:SHOWN]
-        ),
+        table=table_of("Model", lambda row: Head(name=row[0].model), columns, pairs[:SHOWN]),
         more=max(len(pairs) - SHOWN, 0),
     )
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from msgspec import Struct
 from quart import Blueprint, request, url_for
@@ -22,6 +22,7 @@ from webapp.form import Form, sent_form
 from webapp.pages.prices.frame import PricesFrame, period_of, prices_frame
 from webapp.pages.prices.names import Names, names_in_use
 from webapp.rendering import Page, render, see_other
+from webapp.report import Column, Head, Table, table_of
 from webapp.security import admin
 
 PATH = "/admin/prices/repricing"
@@ -77,19 +78,6 @@ class RepricingRow(Struct, frozen=True):
     is_under_way: bool
 
 
-class Sums(Struct, frozen=True):
-    """Runs that change, and what they cost."""
-
-    runs: str
-    before: str
-    after: str
-    change: str
-    model: str = ""
-    provider: str = ""
-    project_id: str = ""
-    note: str = ""
-
-
 class RepricingsPage(Page, frozen=True):
     """The latest repricings, and a form for another."""
 
@@ -114,8 +102,7 @@ class RepricingPage(Page, frozen=True):
     one: RepricingRow
     result: str
     acts: tuple[Act, ...]
-    groups: tuple[Sums, ...]
-    total: Sums
+    table: Table
     hidden: int
     form: Form
 
@@ -206,14 +193,12 @@ def _page(found: Repricing, form: Form) -> RepricingPage:
     groups, state = repricer.groups_of(found), RepricingState(found.state)
     nothing_changes = state is RepricingState.COMPARED and not groups
     compared = "Nothing would change." if nothing_changes else "Compared. Nothing has changed yet."
-    write = _columns(groups)
     return RepricingPage(
         frame=prices_frame("repricing.repricings"),
         one=_row(found, services().clock()),
         result=RESULT_TEXT.get(state, compared),
         acts=() if nothing_changes else ACTS[state],
-        groups=tuple(_sums(group, write) for group in groups[:SHOWN]),
-        total=_total(groups, write),
+        table=_table(groups),
         hidden=max(len(groups) - SHOWN, 0),
         form=form,
     )
@@ -239,42 +224,33 @@ def _row(one: Repricing, now: datetime) -> RepricingRow:
     )
 
 
-class _Columns(NamedTuple):
-    """What writes the amounts of each column."""
+def _table(groups: Sequence[Group]) -> Table:
+    """Return what changes for each model of a project, and for all, of which not all may be shown."""
+    before = formats.column_money(group.before_usd for group in groups)
+    after = formats.column_money(group.after_usd for group in groups)
+    apart = formats.column_money(group.after_usd - group.before_usd for group in groups)
 
-    before: formats.Write
-    after: formats.Write
-    change: formats.Write
+    def head(group: Group) -> Head:
+        if group is total:
+            return Head(name="All")
+        notes = ((group.priced, "without a cost before"), (group.unpriced, "without a cost after"))
+        said = [group.provider, ", ".join(f"{formats.count(number)} {what}" for number, what in notes if number)]
+        summary = f"{group.project_id} · {formats.runs(group.runs)}"
+        return Head(name=group.model, note=" · ".join(filter(None, said)), summary=summary)
 
-
-def _sums(group: Group, write: _Columns) -> Sums:
-    notes = (
-        (group.priced, "without a cost before"),
-        (group.unpriced, "without a cost after"),
+    total = Group(
+        *("", "", ""),
+        sum(group.runs for group in groups),
+        sum((group.before_usd for group in groups), Decimal(0)),
+        sum((group.after_usd for group in groups), Decimal(0)),
+        priced=0,
+        unpriced=0,
     )
-    return Sums(
-        formats.count(group.runs),
-        *_amounts(group.before_usd, group.after_usd, write),
-        model=group.model,
-        provider=group.provider,
-        project_id=group.project_id,
-        note=", ".join(f"{formats.count(number)} {what}" for number, what in notes if number),
+    columns: tuple[Column[Group], ...] = (
+        Column("Project", lambda one: one.project_id, "fold"),
+        Column("Runs", lambda one: formats.count(one.runs)),
+        Column("Before", lambda one: before(one.before_usd), "number"),
+        Column("After", lambda one: after(one.after_usd), "number"),
+        Column("Change", lambda one: formats.money_apart(one.after_usd - one.before_usd, apart), "number"),
     )
-
-
-def _total(groups: Sequence[Group], write: _Columns) -> Sums:
-    before = sum((group.before_usd for group in groups), Decimal(0))
-    after = sum((group.after_usd for group in groups), Decimal(0))
-    return Sums(formats.count(sum(group.runs for group in groups)), *_amounts(before, after, write))
-
-
-def _columns(groups: Sequence[Group]) -> _Columns:
-    return _Columns(
-        formats.column_money(group.before_usd for group in groups),
-        formats.column_money(group.after_usd for group in groups),
-        formats.column_money(group.after_usd - group.before_usd for group in groups),
-    )
-
-
-def _amounts(before: Decimal, after: Decimal, write: _Columns) -> tuple[str, str, str]:
-    return write.before(before), write.after(after), formats.money_apart(after - before, write.change)
+    return table_of("Model", head, columns, groups[:SHOWN], total)

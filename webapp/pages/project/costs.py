@@ -28,7 +28,7 @@ from webapp.pages.panel.chart_answer import payload_of
 from webapp.pages.prices.frame import day
 from webapp.pages.prices.names import Names, names_of
 from webapp.rendering import Page, render
-from webapp.report import ChartPart, Figure
+from webapp.report import ChartPart, Column, Figure, Head, Table, table_of
 from webapp.security import signed_in
 
 SINCE = timedelta(days=30)
@@ -53,17 +53,6 @@ class SupposedRow(Struct, frozen=True):
     change: str
     bar: float
     would_bar: float
-
-
-class DriftRow(Struct, frozen=True):
-    """A model whose clients report a cost."""
-
-    provider: str
-    model: str
-    runs: str
-    reported: str
-    computed: str
-    difference: str
 
 
 class Alternative(Struct, frozen=True):
@@ -95,7 +84,7 @@ class CostsPage(Page, frozen=True):
     total: SupposedRow | None = None
     by_day: ChartPart | None = None
     left_out: int = 0
-    drifts: tuple[DriftRow, ...] = ()
+    drifts: Table | None = None
 
     @property
     def document_title(self) -> str:
@@ -192,7 +181,7 @@ def _at_rest(page: CostsPage, used: Sequence[ModelUsage], drifts: tuple[Drift, .
         figures=tuple(_answer(priced, supposed, cost)),
         alternatives=_alternatives(supposed, cost, page.project.id),
         left_out=len(used) - len(priced),
-        drifts=tuple(_drift(one) for one in drifts),
+        drifts=_drifts(drifts),
     )
 
 
@@ -286,7 +275,7 @@ def _filled(page: CostsPage, supposed: tuple[Supposition, ...], drifts: tuple[Dr
         rows=tuple(rows),
         total=_sum_of("All", known, write) if known else None,
         left_out=len(supposed) - len(known),
-        drifts=tuple(_drift(one) for one in drifts),
+        drifts=_drifts(drifts),
     )
 
 
@@ -332,12 +321,11 @@ def _length(amount: Decimal, longest: Decimal) -> float:
     return round(float(amount / longest * 100), 2) if longest else 0.0
 
 
-def _drift(one: Drift) -> DriftRow:
-    return DriftRow(
-        one.provider,
-        one.model,
-        formats.count(one.runs),
-        formats.money(one.reported_usd),
-        formats.money(one.computed_usd),
-        _change(one.reported_usd, one.computed_usd),
+def _drifts(found: Sequence[Drift]) -> Table:
+    columns: tuple[Column[Drift], ...] = (
+        Column("Runs", lambda one: formats.count(one.runs)),
+        Column("Reported", lambda one: formats.money(one.reported_usd), "number"),
+        Column("Computed", lambda one: formats.money(one.computed_usd), "number"),
+        Column("Difference", lambda one: _change(one.reported_usd, one.computed_usd), "number", "prices-change"),
     )
+    return table_of("Model", lambda one: Head(name=one.model, note=one.provider), columns, found)
