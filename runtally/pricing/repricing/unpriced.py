@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -17,11 +17,14 @@ CHUNK = 1000
 # After this time every process has the new book, and has committed the runs it priced with the old one.
 AGAIN_SECONDS = 15.0
 
+# The clock of the worker that stored a run may be ahead of this one's.
+MOST_AHEAD = timedelta(hours=1)
+
 log = structlog.get_logger()
 
 
 async def price_unpriced(connection: Connection, book: PriceBook, now: datetime, *, queued: bool = True) -> int:
-    """Price the runs stored until `now` that a price is known for, and return how many those were.
+    """Price the runs stored until `now`, or by a clock that is ahead, that a price is known for; return how many those were.
 
     Priced runs are queued for the relay, unless `queued` says that there is none.
 
@@ -37,12 +40,15 @@ async def price_unpriced(connection: Connection, book: PriceBook, now: datetime,
 async def _price_project(
     connection: Connection, book: PriceBook, project_id: str, now: datetime, *, queued: bool
 ) -> int:
-    priced, after = 0, ""
-    while runs := await queries.select_unpriced(connection, project_id, stored_until=now, after=after, limit=CHUNK):
+    priced, after, until = 0, "", now + MOST_AHEAD
+    while runs := await queries.select_unpriced(connection, project_id, stored_until=until, after=after, limit=CHUNK):
         after = runs[-1].id
         priced += await queries.update_costs(
             connection, project_id, recosts_of(runs, book, project_id), now, queued=queued
         )
+        if len(runs) < CHUNK:
+            # Else it would go on as long as a few come in all the time.
+            break
     return priced
 
 

@@ -99,6 +99,14 @@ async def test_all_other_runs_stay_as_they_are(connection: Connection, project_i
     ]
 
 
+async def test_a_run_that_a_worker_with_a_clock_ahead_stored_is_priced_too(
+    connection: Connection, project_id: str
+) -> None:
+    await insert_runs(connection, [stored_run(project_id, "a", created_at=NOW + timedelta(minutes=10))])
+
+    assert await price_unpriced(connection, BOOK, NOW) == 1
+
+
 async def test_a_model_without_a_price_is_priced_by_the_model_that_answered(
     connection: Connection, project_id: str
 ) -> None:
