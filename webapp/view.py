@@ -171,6 +171,10 @@ class View(Struct, frozen=True):
         """Return the URL of the list of these runs."""
         return address_of("runs.explorer", {"project": self.project_id} | self.filter_query)
 
+    def why_url(self) -> str:
+        """Return the URL of what made the cost of these runs change."""
+        return address_of("why.why", {"project": self.project_id} | self.filter_query)
+
     def breakdown_url(self, **more: str | None) -> str:
         """Return the URL of these runs as a table, grouped in the same way."""
         return address_of(

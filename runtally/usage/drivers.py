@@ -22,9 +22,16 @@ class Driver:
     by_runs_usd: Decimal
     """At what a run cost before."""
     by_cost_per_run_usd: Decimal
-    """The rest."""
+    """The rest, which is due to tokens a run and to what a token cost."""
+    by_tokens_usd: Decimal
+    """The part of the rest due to tokens a run, at what a token cost before; all of it is price where no tokens are known."""
     is_new: bool
     is_gone: bool
+
+    @property
+    def by_price_usd(self) -> Decimal:
+        """What is neither runs nor tokens a run: prices, and the mix of models and kinds of tokens."""
+        return self.by_cost_per_run_usd - self.by_tokens_usd
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +88,15 @@ def _driver(value: str, now: Totals, before: Totals) -> Driver:
         change,
         by_runs,
         change - by_runs,
+        _by_tokens(now, before),
         is_new=not before.runs,
         is_gone=not now.runs,
     )
+
+
+def _by_tokens(now: Totals, before: Totals) -> Decimal:
+    if not now.tokens or not before.tokens:
+        return ZERO
+    per_run = Decimal(now.tokens) / now.runs - Decimal(before.tokens) / before.runs
+    usd_per_token = before.cost_per_run * before.runs / before.tokens
+    return per_run * usd_per_token * (now.runs - now.unpriced)

@@ -194,25 +194,6 @@ async def test_what_would_be_read_from_too_many_runs_is_refused_in_words(
     assert chart.status_code == 422
 
 
-async def test_the_change_is_told_by_the_chosen_dimension_and_adds_up(
-    reader: Browser, post: Post, project_id: str
-) -> None:
-    def run(days: int, dollars: float, user: str) -> dict[str, Any]:
-        return make_run(timestamp=ago(days=days), provider="zeta", model="z1", costUSD=dollars, userId=user)
-
-    await post(
-        *(run(days, 1, "ada") for days in (8, 9, 15)),
-        *(run(1, 2, user) for user in ("ada", "bob")),
-        *(run(1, 0.1, f"few-{number}") for number in range(6)),
-    )
-
-    text = text_of(await html_of(reader, f"/projects/{project_id}?by=user"))
-
-    assert "Cost is $2.60 more than in the previous period." in text
-    assert "bob not used before +$2.00" in text
-    assert "All others" in text
-
-
 @pytest.mark.parametrize("run_filter", ["metadata.feature=search", "user=ada", "tags=nightly", "errorCode=overloaded"])
 async def test_some_runs_are_compared_with_the_same_runs_of_the_period_before(
     reader: Browser, post: Post, project_id: str, run_filter: str

@@ -176,6 +176,7 @@ NEEDED = {
     "GET /runs": Scope.RUNS_READ,
     "GET /runs/export.<name>": Scope.RUNS_READ,
     "GET /runs/find": Scope.RUNS_READ,
+    "GET /why": Scope.METRICS_READ,
     "POST /account/password": NOBODY_BUT_USERS,
     "POST /account/sign-out": NOBODY_BUT_USERS,
     "POST /projects/<project_id:project_id>/views": NOBODY_BUT_USERS,

@@ -11,7 +11,7 @@ from webapp.pages.breakdown import breakdown, lines
 from webapp.pages.compare import compare
 from webapp.pages.experiments import badges, comparison, experiment, experiments
 from webapp.pages.overview import overview
-from webapp.pages.panel import chart_data
+from webapp.pages.panel import chart_data, why
 from webapp.pages.prices import (
     bulk,
     catalogue,
@@ -53,7 +53,7 @@ def register(app: Quart) -> None:
     # A project id may have slashes side by side.
     app.url_map.merge_slashes = False
     for module in (
-        *(overview, report, breakdown, lines, compare, chart_data, embeds),
+        *(overview, report, breakdown, lines, compare, why, chart_data, embeds),
         *(costs, keys, tracked_keys, names, alerts, shared_links, general, budget, budgets, views),
         *(runs, run, send_runs),
         *(sessions, session, agents),

@@ -14,7 +14,7 @@ from runtally.usage.summary import Summary
 from runtally.usage.totals import Totals
 from runtally.usage.window import Range, Window
 from tests.summaries import Slice, made_summary
-from webapp.pages.panel.drivers import reason_of
+from webapp.pages.panel.why import reason_of
 
 WINDOW = Window.of(Range.WEEK, datetime(2026, 11, 21, 9, 50, tzinfo=UTC))
 some_totals = st.tuples(st.integers(1, 1000), st.decimals(0, 99, places=6)).map(
@@ -91,7 +91,7 @@ def test_what_has_no_price_is_no_cost_of_a_run() -> None:
     change = change_of(summary({"a": totals(10, "1")}), summary({"a": before}))
 
     assert change is not None
-    assert change.drivers == (Driver("a", Decimal(1), Decimal(0), Decimal(1), is_new=False, is_gone=False),)
+    assert change.drivers == (Driver("a", Decimal(1), Decimal(0), Decimal(1), Decimal(0), is_new=False, is_gone=False),)
 
 
 def test_at_most_four_drivers_are_named_and_the_rest_is_one_amount() -> None:
@@ -128,7 +128,7 @@ def test_runs_explain_what_they_would_have_cost_before_and_the_cost_of_a_run_the
 
     assert change is not None
     # Ten more runs with a price at $0.20, and $0.10 more for each of twenty.
-    assert change.drivers == (Driver("a", Decimal(4), Decimal(2), Decimal(2), is_new=False, is_gone=False),)
+    assert change.drivers == (Driver("a", Decimal(4), Decimal(2), Decimal(2), Decimal(0), is_new=False, is_gone=False),)
 
 
 def test_new_and_gone_groups_are_told() -> None:
@@ -137,6 +137,27 @@ def test_new_and_gone_groups_are_told() -> None:
     assert change is not None
     assert change.total_usd == 2
     assert change.drivers == (
-        Driver("new", Decimal(3), Decimal(3), Decimal(0), is_new=True, is_gone=False),
-        Driver("gone", Decimal(-1), Decimal(-1), Decimal(0), is_new=False, is_gone=True),
+        Driver("new", Decimal(3), Decimal(3), Decimal(0), Decimal(0), is_new=True, is_gone=False),
+        Driver("gone", Decimal(-1), Decimal(-1), Decimal(0), Decimal(0), is_new=False, is_gone=True),
     )
+
+
+def test_a_dearer_run_is_split_into_its_tokens_and_what_they_cost() -> None:
+    before = Totals(runs=10, cost_usd=Decimal(1), input_tokens=900, output_tokens=100)
+    now = Totals(runs=20, cost_usd=Decimal(9), input_tokens=2700, output_tokens=300)
+
+    change = change_of(summary({"a": now}), summary({"a": before}))
+
+    assert change is not None
+    [driver] = change.drivers
+    # Ten more runs at $0.10; 50 more tokens in each of 20 runs at $0.001; 3,000 tokens at $0.002 more each.
+    assert (driver.by_runs_usd, driver.by_tokens_usd, driver.by_price_usd) == (Decimal(1), Decimal(1), Decimal(6))
+    assert driver.by_runs_usd + driver.by_tokens_usd + driver.by_price_usd == driver.change_usd
+
+
+def test_more_tokens_a_run_are_named() -> None:
+    before = Totals(runs=10, cost_usd=Decimal(1), input_tokens=1000)
+    change = change_of(summary({"a": Totals(runs=10, cost_usd=Decimal(2), input_tokens=2000)}), summary({"a": before}))
+
+    assert change is not None
+    assert reason_of(change.drivers[0]) == "more tokens a run"

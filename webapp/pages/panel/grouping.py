@@ -22,11 +22,9 @@ from runtally.usage.dimensions import (
 from runtally.usage.filter import RunFilter
 from runtally.usage.groups.rows import MAX_RUNS_READ
 from runtally.usage.groups.summaries import (
-    MAX_GROUPS,
     has_hidden_values,
     read_groups_of,
     read_latencies_of,
-    read_totals,
 )
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import Report
@@ -71,8 +69,6 @@ class PageGroups(Struct, frozen=True):
     """The groups in bars, the biggest by the metric."""
     drawn: Summary | None = None
     """The groups of the chart: the same, or their latencies."""
-    previous: Summary | None = None
-    """The groups of the period before, over all of it."""
     names: Mapping[str, str] = field(default_factory=dict)
     """Values whose name is another text."""
     refusal: str | None = None
@@ -100,16 +96,13 @@ async def _read_groups(
     if dimension is None:
         return PageGroups()
     try:
-        bars, previous, latencies = await reader.reads.together(
+        bars, latencies = await reader.reads.together(
             read_groups_of(reader, report.bars, run_filter, dimension, rank_of(metric)),
-            _previous_groups(reader, report.previous, run_filter, dimension),
             _latencies_of_groups(reader, metric, report, run_filter, dimension),
         )
     except DimensionNotTracked as error:
         return PageGroups(refusal=error.message)
-    found = PageGroups(
-        bars=bars, previous=previous, hidden=await read_hidden(reader, bars.window, run_filter, dimension, bars)
-    )
+    found = PageGroups(bars=bars, hidden=await read_hidden(reader, bars.window, run_filter, dimension, bars))
     if latencies is None:
         return replace(found, drawn=bars)
     if latencies.slice_latencies or not latencies.groups:
@@ -125,16 +118,6 @@ async def read_hidden(
         return None
     is_hidden = await has_hidden_values(reader, window, run_filter, dimension)
     return HIDDEN.format(dimension=words.in_sentence(dimension)) if is_hidden else None
-
-
-async def _previous_groups(
-    reader: UsageReader, previous: Summary | None, run_filter: RunFilter, dimension: Dimension
-) -> Summary | None:
-    if previous is None:
-        return None
-    if dimension in previous.by and not previous.is_folded:
-        return previous.grouped_by(dimension)
-    return await read_totals(reader, previous.window, run_filter, (dimension,), limit=MAX_GROUPS)
 
 
 async def _latencies_of_groups(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from zlib import crc32
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,7 +23,6 @@ from webapp.charts.marks import Mark
 from webapp.charts.metrics import Metric, name_of
 from webapp.charts.series import Groups
 from webapp.pages.panel.bars import BarList, bar_lists
-from webapp.pages.panel.drivers import Drivers, drivers_of
 from webapp.pages.panel.grouping import GroupMenu, PageGroups, group_menu
 from webapp.pages.panel.kpis import Kpi, estimates_of, kpis_of
 from webapp.pages.panel.marks import all_marks, marks_of
@@ -103,7 +103,13 @@ class Panel(Struct, frozen=True):
     lists: tuple[BarList, ...]
     chips: tuple[Chip, ...]
     narrower: Narrower
-    drivers: Drivers | None
+    why_url: str
+    """Where what made the cost change is asked for; empty without anything to compare with."""
+
+    @property
+    def why_id(self) -> str:
+        """The id of that card: another one for other runs, so that it is asked for again."""
+        return f"why-{crc32(self.why_url.encode()):x}"
 
 
 def panel_of(  # noqa: PLR0913  # What a report is shown with.
@@ -166,7 +172,7 @@ def panel_of(  # noqa: PLR0913  # What a report is shown with.
         lists=bar_lists(report, view, groups, drawn, projects, kinds),
         chips=chips_of(view, groups.names),
         narrower=narrower_of(view, report.bars.window),
-        drivers=drivers_of(groups, view),
+        why_url=view.why_url() if report.previous and total.runs else "",
     )
 
 
@@ -202,7 +208,7 @@ def refused_panel(  # noqa: PLR0913, PLR0917  # What a page is shown with.
         lists=(),
         chips=chips_of(view, names),
         narrower=narrower_of(view, window),
-        drivers=None,
+        why_url="",
     )
 
 
