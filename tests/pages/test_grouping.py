@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from datetime import timedelta
 from decimal import Decimal
 from io import StringIO
@@ -242,7 +243,7 @@ async def _usage(reader: Browser, query: dict[str, str]) -> dict[str, Any]:
 def _rows(html: str) -> list[list[str]]:
     """The cells of each row of the table: name, cost, share, change, runs and so on."""
     found = []
-    for part in html.split("<tr>")[2:]:
+    for part in re.split(r"<tr\b[^>]*>", html)[2:]:
         name = text_of(part.split("breakdown-title", 1)[1].split("</span></span>")[0].partition(">")[2])
         cells = [text_of(cell.split(">", 1)[1].split("</td>")[0]) for cell in part.split("<td ")[1:]]
         found.append([name, *cells])

@@ -1,6 +1,6 @@
 """Why cost changed: of each dimension the value that changed most, with the parts due to runs, tokens and prices."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import islice
 from typing import ClassVar
@@ -78,16 +78,7 @@ async def why() -> ResponseReturnValue:
         before = view.window(now).previous(now)
         if not await is_comparable(snapshots, before, view.project_id, view.filter):
             return await render(_page(view, None, (), "", {}))
-        keys = await read_tracked_keys(snapshots, view.project_id)
-        changes, missing = dict[Dimension, Change | None](), list[Dimension]()
-        for dimension in _asked(view):
-            if dimension.tracked_as is not None and dimension.tracked_as not in keys:
-                missing.append(dimension)
-                continue
-            try:
-                changes[dimension] = await _change(reader, view, dimension)
-            except DimensionNotTracked:
-                missing.append(dimension)
+        changes, missing = await _changes(reader, view, await read_tracked_keys(snapshots, view.project_id))
         names = await read_names(reader, view.filter)
     causes = [cause for dimension, change in changes.items() if change for cause in _causes(dimension, change)]
     causes.sort(key=lambda one: -abs(one.driver.change_usd))
@@ -99,6 +90,22 @@ def _asked(view: View) -> Iterator[Dimension]:
     for dimension in DIMENSIONS:
         if view.filter.value_of(dimension) is None and is_open(dimension):
             yield dimension
+
+
+async def _changes(
+    reader: UsageReader, view: View, keys: Collection[str]
+) -> tuple[dict[Dimension, Change | None], list[Dimension]]:
+    """Return the change by each dimension, and the dimensions that nothing adds runs up by."""
+    changes, missing = dict[Dimension, Change | None](), list[Dimension]()
+    for dimension in _asked(view):
+        if dimension.tracked_as is not None and dimension.tracked_as not in keys:
+            missing.append(dimension)
+            continue
+        try:
+            changes[dimension] = await _change(reader, view, dimension)
+        except DimensionNotTracked:
+            missing.append(dimension)
+    return changes, missing
 
 
 async def _change(reader: UsageReader, view: View, dimension: Dimension) -> Change | None:
