@@ -5,6 +5,7 @@ that one spec serves both themes; the size is that of the box it is drawn into.
 """
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -43,7 +44,12 @@ def main() -> None:
         "intervals": intervals(),
         "burn-down": burn_down(),
     }
-    sys.stdout.write(_json(built))
+    try:
+        sys.stdout.write(_json(built))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The worker that asked has ended; Python would complain once more when it closes the pipe.
+        os._exit(0)
 
 
 def bars() -> str:
