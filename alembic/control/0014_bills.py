@@ -54,4 +54,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    raise NotImplementedError("It would lose the bills.")
+    if op.get_bind().scalar(sa.text("SELECT EXISTS (SELECT FROM bills)")):
+        raise NotImplementedError("It would lose the bills.")
+    op.drop_table("bills")

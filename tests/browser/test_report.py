@@ -196,7 +196,7 @@ def test_a_chart_that_does_not_load_says_so_and_can_be_tried_again(
 
 
 def test_a_page_is_asked_for_once(project_page: Page, story: Server) -> None:
-    """Its charts, and those of the range that is chosen next, come with it."""
+    """Its charts, and those of the range that is chosen next, come with it; why its cost changed is asked for after it."""
     asked: list[str] = []
     project_page.on("request", lambda request: asked.append(request.url.removeprefix(story.url)))
 
@@ -205,9 +205,12 @@ def test_a_page_is_asked_for_once(project_page: Page, story: Server) -> None:
     project_page.click("#range-30d")
     expect(project_page.locator("#main-chart h2")).to_have_text("Cost by model, per day")
     drawn(project_page)
+    project_page.wait_for_load_state("networkidle")
 
     page = f"/projects/{PROJECT}"
-    assert [url for url in asked if not url.startswith("/static/")] == [page, f"{page}?range=30d"]
+    assert [url for url in asked if not url.startswith(("/static/", "/why?"))] == [page, f"{page}?range=30d"]
+    # The 30 days before have no runs, so that there is no change.
+    assert [url for url in asked if url.startswith("/why?")] == [f"/why?project={PROJECT}"]
 
 
 def test_without_javascript_links_and_tables_do(browser: Browser, story: Server) -> None:
