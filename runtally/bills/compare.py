@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar
 from runtally.bills.rows import BillRow
 from runtally.money import to_usd
 from runtally.pricing.book import PriceBook
-from runtally.pricing.cost import Line, Price, lines_of, price_for_run
+from runtally.pricing.cost import Price, lines_of, price_for_run
 from runtally.runs.cost_line_queries import PricedAlike
 from runtally.units import FURTHER, LINES, TOKEN_KINDS, Measured, Usage
 
@@ -139,8 +139,8 @@ class _Side:
             return
         for line in lines_of(usage, price):
             times = requests if line.name == "request" else 1
-            self.lines[_line_name(line)] += line.amount_usd * times
-            self.counts[_line_name(line)] += line.quantity * times
+            self.lines[line.name] += line.amount_usd * times
+            self.counts[line.name] += line.quantity * times
 
 
 def compare(
@@ -248,10 +248,6 @@ def _add_stored(side: _Side, row: PricedAlike, names: _Names) -> None:
         side.tiers[row.tier] += row.runs
     if row.region:
         side.regions[row.region] += row.runs
-
-
-def _line_name(line: Line) -> str:
-    return line.name
 
 
 def _is_token(name: str) -> bool:

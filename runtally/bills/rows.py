@@ -87,13 +87,22 @@ def read_report(path: Path, provider: str | None, now: datetime, until: date | N
     if not vendors:
         raise InvalidBill(f"{path.name} has no rows of usage or costs.")
     if wanted and wanted not in vendors:
-        raise InvalidBill(f"{path.name} is a report of {', '.join(sorted(vendors))}, not of {wanted}.")
+        raise InvalidBill(f"{path.name} is a report of {_names(vendors)}, not of {wanted}.")
     if wanted is None and len(vendors) > 1:
-        raise InvalidBill(f"{path.name} has {', '.join(sorted(vendors))}: say which of them the bill is of.")
+        raise InvalidBill(f"{path.name} has {_names(vendors)}: say which of them the bill is of.")
     if not rows:
         raise InvalidBill(f"{path.name} has no rows of days before {until}.")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     return Report(title, digest, wanted or vendors.pop(), tuple(rows.values()))
+
+
+def _names(vendors: set[str]) -> str:
+    """Name a few vendors: a file may have any number of them."""
+    shown = ", ".join(name[:64] for name in sorted(vendors)[:_SHOWN])
+    return shown if len(vendors) <= _SHOWN else f"{shown} and others"
+
+
+_SHOWN: Final = 5
 
 
 def _read(
@@ -139,7 +148,7 @@ def _bill_row(each: Mapping[str, Any], line: int, now: datetime, until: date | N
     currency = each.get("currency", "USD")
     if currency != "USD":
         raise InvalidBill(
-            f"Line {line} is in {currency}: only US dollars can be compared, so export the report in these."
+            f"Line {line} is in {str(currency)[:8]}: only US dollars can be compared, so export the report in these."
         )
     start, end = _period(each)
     if start is None or end is None:
