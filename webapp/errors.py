@@ -55,7 +55,6 @@ OUT_OF_REACH = "The database is out of reach. Accepted runs are stored. Try agai
 class ErrorPage(Page, frozen=True):
     """The page of an error: the problem, and what to do."""
 
-    template: ClassVar[str] = "site/error.html"
     fragment: ClassVar[str] = "site/_error.html"
 
     status: int

@@ -49,7 +49,8 @@ class Theme(StrEnum):
 class Page(Struct, frozen=True):
     """The values that a template may read; every page is a subclass with its own fields."""
 
-    template: ClassVar[str]
+    template: ClassVar[str] = "page.html"
+    """The whole page: the frame around the fragment, where the page has nothing else."""
     fragment: ClassVar[str]
     """The fragment that a change of range or filter swaps."""
     has_navigation: ClassVar[bool] = True

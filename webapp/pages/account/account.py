@@ -24,7 +24,6 @@ blueprint = Blueprint("account", __name__)
 class AccountPage(Page, frozen=True):
     """The user's role and projects, and the form for a new password."""
 
-    template: ClassVar[str] = "account/account.html"
     fragment: ClassVar[str] = "account/_account.html"
     tab_title: ClassVar[str] = "Your account"
 

@@ -23,7 +23,6 @@ blueprint = Blueprint("join", __name__)
 class JoinPage(Page, frozen=True):
     """Asks for what the link leaves open: `email` is the address it is for, if it is for one."""
 
-    template: ClassVar[str] = "account/join.html"
     fragment: ClassVar[str] = "account/_join.html"
     has_navigation: ClassVar[bool] = False
 

@@ -24,7 +24,6 @@ blueprint = Blueprint("sign_in", __name__)
 class SignInPage(Page, frozen=True):
     """Three ways in: `openid` through the provider, `form` for an address and a password, `key` for a key."""
 
-    template: ClassVar[str] = "account/sign_in.html"
     fragment: ClassVar[str] = "account/_sign_in.html"
     tab_title: ClassVar[str] = "Sign in"
     has_navigation: ClassVar[bool] = False

@@ -46,7 +46,6 @@ class Entry(Struct, frozen=True):
 class AuditPage(Page, frozen=True):
     """A page of the log."""
 
-    template: ClassVar[str] = "admin/audit.html"
     fragment: ClassVar[str] = "admin/_audit.html"
     tab_title: ClassVar[str] = "Audit log"
 

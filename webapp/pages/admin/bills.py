@@ -49,7 +49,6 @@ class ListedBill(Struct, frozen=True):
 class BillsPage(Page, frozen=True):
     """All bills, and the form for a new one."""
 
-    template: ClassVar[str] = "admin/bills.html"
     fragment: ClassVar[str] = "admin/_bills.html"
     tab_title: ClassVar[str] = "Bills"
 
@@ -80,7 +79,6 @@ class DifferenceRow(Struct, frozen=True):
 class BillPage(Page, frozen=True):
     """A bill and what differs."""
 
-    template: ClassVar[str] = "admin/bill.html"
     fragment: ClassVar[str] = "admin/_bill.html"
 
     frame: Frame

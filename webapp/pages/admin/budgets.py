@@ -40,7 +40,6 @@ blueprint = Blueprint("admin_budgets", __name__)
 class OrganisationBudgetsPage(Page, frozen=True):
     """The budgets over all projects together."""
 
-    template: ClassVar[str] = "admin/budgets.html"
     fragment: ClassVar[str] = "admin/_organisation_budgets.html"
     tab_title: ClassVar[str] = "Budgets"
 

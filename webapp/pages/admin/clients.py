@@ -19,7 +19,6 @@ blueprint = Blueprint("admin_clients", __name__)
 class ClientsPage(Page, frozen=True):
     """Each client, the last to send first."""
 
-    template: ClassVar[str] = "admin/clients.html"
     fragment: ClassVar[str] = "admin/_clients.html"
     tab_title: ClassVar[str] = "Clients"
 

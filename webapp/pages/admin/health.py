@@ -37,7 +37,6 @@ blueprint = Blueprint("admin_health", __name__)
 class HealthPage(Page, frozen=True):
     """Findings, what is broken first."""
 
-    template: ClassVar[str] = "admin/health.html"
     fragment: ClassVar[str] = "admin/_health.html"
     tab_title: ClassVar[str] = "Health"
 

@@ -72,7 +72,6 @@ class ShownLink(Struct, frozen=True):
 class UsersPage(Page, frozen=True):
     """All users and open invitations."""
 
-    template: ClassVar[str] = "admin/users.html"
     fragment: ClassVar[str] = "admin/_users.html"
     tab_title: ClassVar[str] = "Users"
 

@@ -44,7 +44,6 @@ blueprint = Blueprint("agents", __name__)
 class AgentsPage(Page, frozen=True):
     """The dashboard; without runs it says so."""
 
-    template: ClassVar[str] = "agents/agents.html"
     fragment: ClassVar[str] = "agents/_agents.html"
 
     frame: ProjectFrame

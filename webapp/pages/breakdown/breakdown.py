@@ -109,7 +109,6 @@ class CompareForm(Struct, frozen=True):
 class BreakdownPage(Page, frozen=True):
     """The table; without rows it says why there are none."""
 
-    template: ClassVar[str] = "breakdown/breakdown.html"
     fragment: ClassVar[str] = "breakdown/_breakdown.html"
 
     heading: str

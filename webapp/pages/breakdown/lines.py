@@ -99,7 +99,6 @@ class GroupRow(Struct, frozen=True):
 class LinesPage(Page, frozen=True):
     """The lines; without rows it says why there are none."""
 
-    template: ClassVar[str] = "breakdown/lines.html"
     fragment: ClassVar[str] = "breakdown/_lines.html"
 
     project: KnownProject | None

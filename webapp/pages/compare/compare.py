@@ -74,7 +74,6 @@ class SidePart(Struct, frozen=True):
 class ComparePage(Page, frozen=True):
     """The form that chooses both sides, and their figures."""
 
-    template: ClassVar[str] = "compare/compare.html"
     fragment: ClassVar[str] = "compare/_compare.html"
 
     frame: ProjectFrame

@@ -77,7 +77,6 @@ class Row(Struct, frozen=True):
 class ComparisonPage(Page, frozen=True):
     """Forms to choose two experiments, and their comparison once two are chosen."""
 
-    template: ClassVar[str] = "experiments/comparison.html"
     fragment: ClassVar[str] = "experiments/_comparison.html"
 
     options: tuple[Option, ...]

@@ -51,7 +51,6 @@ class DayMark(Struct, frozen=True):
 class ExperimentPage(Page, frozen=True):
     """The page of an experiment."""
 
-    template: ClassVar[str] = "experiments/experiment.html"
     fragment: ClassVar[str] = "experiments/_experiment.html"
 
     id: str

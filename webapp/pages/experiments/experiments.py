@@ -66,7 +66,6 @@ class Row(Struct, frozen=True):
 class ExperimentsPage(Page, frozen=True):
     """The list, of one project or of all."""
 
-    template: ClassVar[str] = "experiments/experiments.html"
     fragment: ClassVar[str] = "experiments/_experiments.html"
 
     project: ProjectHeading | None

@@ -46,7 +46,6 @@ blueprint = Blueprint("overview", __name__)
 class OverviewPage(Page, frozen=True):
     """The overview of all projects that the reader may see."""
 
-    template: ClassVar[str] = "overview/overview.html"
     fragment: ClassVar[str] = "overview/_overview.html"
 
     heading: str
@@ -65,7 +64,6 @@ class OverviewPage(Page, frozen=True):
 class FirstRunPage(Page, frozen=True):
     """The page of an installation without runs: how to send the first one."""
 
-    template: ClassVar[str] = "overview/first_run.html"
     fragment: ClassVar[str] = "overview/_first_run.html"
     tab_title: ClassVar[str] = "No runs yet"
 

@@ -21,7 +21,6 @@ class OwnProject(Struct, frozen=True):
 class YourProjectsPage(Page, frozen=True):
     """Links to the projects that the reader has a role in."""
 
-    template: ClassVar[str] = "overview/your_projects.html"
     fragment: ClassVar[str] = "overview/_your_projects.html"
     tab_title: ClassVar[str] = "Your projects"
 

@@ -70,7 +70,6 @@ class Preview(Struct, frozen=True):
 class BulkPage(Page, frozen=True):
     """The form with the prices to select, and the preview once it was asked for."""
 
-    template: ClassVar[str] = "prices/bulk.html"
     fragment: ClassVar[str] = "prices/_bulk.html"
     tab_title: ClassVar[str] = "Change several prices"
 

@@ -60,7 +60,6 @@ class Group(Struct, frozen=True):
 class CataloguePage(Page, frozen=True):
     """The comparison of the registry with the catalogue."""
 
-    template: ClassVar[str] = "prices/catalogue.html"
     fragment: ClassVar[str] = "prices/_catalogue.html"
     tab_title: ClassVar[str] = "Price catalogue"
 

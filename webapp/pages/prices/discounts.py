@@ -43,7 +43,6 @@ class DiscountRow(Struct, frozen=True):
 class DiscountsPage(Page, frozen=True):
     """All discounts, and the form for a new one."""
 
-    template: ClassVar[str] = "prices/discounts.html"
     fragment: ClassVar[str] = "prices/_discounts.html"
     tab_title: ClassVar[str] = "Discounts"
 

@@ -37,7 +37,6 @@ _CHANGED = "Someone else changed one of these prices. Check the new preview, the
 class FilePage(Page, frozen=True):
     """The forms for a file of prices, and a preview of the one that was sent."""
 
-    template: ClassVar[str] = "prices/file.html"
     fragment: ClassVar[str] = "prices/_file.html"
     tab_title: ClassVar[str] = "Import and export prices"
 

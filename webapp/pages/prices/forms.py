@@ -48,7 +48,6 @@ WHAT_HAPPENS = {
 class PriceFormPage(Page, frozen=True):
     """A price to fill in."""
 
-    template: ClassVar[str] = "prices/form.html"
     fragment: ClassVar[str] = "prices/_price_form.html"
 
     frame: PricesFrame

@@ -38,7 +38,6 @@ blueprint = Blueprint("price", __name__)
 class PricePage(Page, frozen=True):
     """An entry and its history."""
 
-    template: ClassVar[str] = "prices/price.html"
     fragment: ClassVar[str] = "prices/_price.html"
 
     frame: PricesFrame

@@ -19,7 +19,6 @@ blueprint = Blueprint("prices", __name__)
 class PricesPage(Page, frozen=True):
     """Entries that a search finds, those in use first."""
 
-    template: ClassVar[str] = "prices/prices.html"
     fragment: ClassVar[str] = "prices/_prices.html"
     tab_title: ClassVar[str] = "Prices"
 

@@ -81,7 +81,6 @@ class RepricingRow(Struct, frozen=True):
 class RepricingsPage(Page, frozen=True):
     """The latest repricings, and a form for another."""
 
-    template: ClassVar[str] = "prices/repricings.html"
     fragment: ClassVar[str] = "prices/_repricings.html"
     tab_title: ClassVar[str] = "Repricing"
 
@@ -95,7 +94,6 @@ class RepricingsPage(Page, frozen=True):
 class RepricingPage(Page, frozen=True):
     """A repricing: its scope, its progress and its changes."""
 
-    template: ClassVar[str] = "prices/repricing.html"
     fragment: ClassVar[str] = "prices/_repricing.html"
 
     frame: PricesFrame

@@ -61,7 +61,6 @@ class Answer(Struct, frozen=True):
 class TesterPage(Page, frozen=True):
     """A run to fill in, and its cost."""
 
-    template: ClassVar[str] = "prices/tester.html"
     fragment: ClassVar[str] = "prices/_tester.html"
     tab_title: ClassVar[str] = "Price tester"
 

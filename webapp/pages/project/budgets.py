@@ -33,7 +33,6 @@ blueprint = Blueprint("project_budgets", __name__)
 class BudgetsPage(Page, frozen=True):
     """Each budget with the values that have spent most of it."""
 
-    template: ClassVar[str] = "project/budgets.html"
     fragment: ClassVar[str] = "project/_project_budgets.html"
 
     project: Project

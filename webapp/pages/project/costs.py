@@ -70,7 +70,6 @@ class Alternative(Struct, frozen=True):
 class CostsPage(Page, frozen=True):
     """The "What if" page with its comparison and the drift of reported costs."""
 
-    template: ClassVar[str] = "project/costs.html"
     fragment: ClassVar[str] = "project/_project_costs.html"
 
     project: Project

@@ -41,7 +41,6 @@ blueprint = Blueprint("project", __name__)
 class ProjectPage(Page, frozen=True):
     """The overview of one project."""
 
-    template: ClassVar[str] = "project/report.html"
     fragment: ClassVar[str] = "project/_report.html"
 
     project: KnownProject

@@ -1,7 +1,5 @@
 """The common part of a project's settings: their path, and their sections, of which each is a page."""
 
-from typing import ClassVar
-
 from quart import Response, url_for
 
 from runtally.models.project import Project
@@ -22,8 +20,6 @@ SECTIONS = (
 
 class SettingsPage(Page, frozen=True):
     """A section of a project's settings, with links to the others."""
-
-    template: ClassVar[str] = "project/settings.html"
 
     project: Project
     endpoint: str

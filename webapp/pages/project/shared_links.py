@@ -61,7 +61,6 @@ class SharingPage(SettingsPage, frozen=True):
 class OpeningPage(Page, frozen=True):
     """A link that asks for its password."""
 
-    template: ClassVar[str] = "project/shared.html"
     fragment: ClassVar[str] = "project/_shared.html"
     tab_title: ClassVar[str] = "Shared project"
     has_navigation: ClassVar[bool] = False

@@ -98,7 +98,6 @@ class CacheGroup(Struct, frozen=True):
 class CachePage(QualityPage, frozen=True):
     """The use of caches."""
 
-    template: ClassVar[str] = "quality/cache.html"
     fragment: ClassVar[str] = "quality/_cache.html"
     part: ClassVar[Part] = Part.CACHE
 

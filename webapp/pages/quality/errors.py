@@ -49,7 +49,6 @@ blueprint = Blueprint("errors", __name__)
 class ErrorsPage(QualityPage, frozen=True):
     """The failed runs."""
 
-    template: ClassVar[str] = "quality/errors.html"
     fragment: ClassVar[str] = "quality/_errors.html"
     part: ClassVar[Part] = Part.ERRORS
 

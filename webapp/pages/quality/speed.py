@@ -46,7 +46,6 @@ blueprint = Blueprint("speed", __name__)
 class SpeedPage(QualityPage, frozen=True):
     """The speed of each model, and a chart of one figure."""
 
-    template: ClassVar[str] = "quality/speed.html"
     fragment: ClassVar[str] = "quality/_speed.html"
     part: ClassVar[Part] = Part.SPEED
 

@@ -56,7 +56,6 @@ class Fact(Struct, frozen=True):
 class RunPage(Page, frozen=True):
     """The page of one run."""
 
-    template: ClassVar[str] = "runs/run.html"
     fragment: ClassVar[str] = "runs/_run.html"
 
     project: ProjectHeading
@@ -107,7 +106,6 @@ class Bar(Struct, frozen=True):
 class TracePage(Page, frozen=True):
     """The runs of a trace."""
 
-    template: ClassVar[str] = "runs/trace.html"
     fragment: ClassVar[str] = "runs/_trace.html"
 
     project: ProjectHeading

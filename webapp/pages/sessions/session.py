@@ -63,7 +63,6 @@ class TraceSteps(Struct, frozen=True):
 class SessionPage(Page, frozen=True):
     """The page of one session."""
 
-    template: ClassVar[str] = "sessions/session.html"
     fragment: ClassVar[str] = "sessions/_session.html"
 
     project: ProjectHeading

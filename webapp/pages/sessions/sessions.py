@@ -93,7 +93,6 @@ class GroupHead(Head, frozen=True, kw_only=True):
 class SessionsPage(Page, frozen=True):
     """The list."""
 
-    template: ClassVar[str] = "sessions/sessions.html"
     fragment: ClassVar[str] = "sessions/_sessions.html"
 
     frame: ProjectFrame

@@ -18,7 +18,6 @@ blueprint = Blueprint("guides", __name__)
 class GuidesPage(Page, frozen=True):
     """One guide next to the list of all, or the list alone."""
 
-    template: ClassVar[str] = "site/guides.html"
     fragment: ClassVar[str] = "site/_guides.html"
 
     groups: dict[str, tuple[str, ...]]
