@@ -98,6 +98,8 @@ class UsageQuery(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
         Annotated[str, Meta(description="Id of the key that sent the runs.", extra_json_schema={"format": "uuid"})]
         | UnsetType
     ) = UNSET
+    service_tier: _Value = UNSET
+    region: _Value = UNSET
     trace: _Value = UNSET
     session: _Value = UNSET
     user: _Value = UNSET

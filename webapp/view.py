@@ -19,6 +19,8 @@ from runtally.usage.dimensions import (
     METADATA,
     MODEL,
     PROVIDER,
+    REGION,
+    SERVICE_TIER,
     STATUS,
     Dimension,
     dimension_named,
@@ -43,7 +45,7 @@ NO_GROUPS = "none"
 # The parameters that filter runs besides keys of metadata.
 _FILTERS = {NAMES[one.filter_field] for one in DIMENSIONS.values()}
 _LONGEST_REPEATED = 40
-_OPEN_TO_LINKS = {PROVIDER, MODEL, STATUS, ERROR_CODE, ANY_EXPERIMENT}
+_OPEN_TO_LINKS = {PROVIDER, MODEL, STATUS, ERROR_CODE, ANY_EXPERIMENT, SERVICE_TIER, REGION}
 
 
 class View(Struct, frozen=True):

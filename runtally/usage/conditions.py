@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Self
 
 from runtally.models.dimension import MAX_VALUE_LENGTH
-from runtally.usage.dimensions import ERROR_CODE, SESSION, USER, Dimension, dimension_of_key
+from runtally.usage.dimensions import ERROR_CODE, REGION, SERVICE_TIER, SESSION, USER, Dimension, dimension_of_key
 from runtally.usage.filter import Outcome, RunFilter
 
 
@@ -123,7 +123,7 @@ def _names(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
 def _dimensions(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
     if run_filter.tag is not None:
         yield found.has_tag(run_filter.tag)
-    for dimension in (ERROR_CODE, SESSION, USER):
+    for dimension in (ERROR_CODE, SERVICE_TIER, REGION, SESSION, USER):
         value = getattr(run_filter, dimension.filter_field)
         if value is not None:
             yield f"{found.value_of(dimension)} = {found.value(value)}"

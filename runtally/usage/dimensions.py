@@ -74,6 +74,8 @@ EXPERIMENT = Dimension("experiment", "experiment_id", "experiment_id", has_value
 # As `EXPERIMENT`, but with the runs of none as a group.
 ANY_EXPERIMENT = Dimension("experiment", "experiment_id", "experiment_id", unusual="experiment_id IS NOT NULL")
 KEY = Dimension("key", "key_id::text", "key_id")
+SERVICE_TIER = Dimension("serviceTier", "service_tier", "service_tier")
+REGION = Dimension("region", "region", "region")
 TRACE = Dimension("trace", "trace_id", "trace_id", unusual="trace_id IS NOT NULL")
 SESSION = Dimension("session", "nullif(session_id, '')", "session_id", tracked_as="session")
 USER = Dimension("user", "nullif(user_id, '')", "user_id", tracked_as="user")
@@ -81,7 +83,21 @@ TAGS = Dimension("tags", "tags", "tag", tracked_as="tags", is_list=True)
 
 BY_MODEL = (PROVIDER, MODEL)
 DIMENSIONS: Mapping[str, Dimension] = {
-    one.name: one for one in (PROVIDER, MODEL, STATUS, ERROR_CODE, ANY_EXPERIMENT, KEY, TRACE, SESSION, USER, TAGS)
+    one.name: one
+    for one in (
+        PROVIDER,
+        MODEL,
+        STATUS,
+        ERROR_CODE,
+        ANY_EXPERIMENT,
+        KEY,
+        SERVICE_TIER,
+        REGION,
+        TRACE,
+        SESSION,
+        USER,
+        TAGS,
+    )
 }
 """The dimensions that answers can be grouped by, by name; each key of metadata is one too."""
 _OF_KEYS = {one.tracked_as: one for one in DIMENSIONS.values() if one.tracked_as}

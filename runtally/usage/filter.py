@@ -33,6 +33,8 @@ NAMES = {
     "trace_id": "trace",
     "error_code": "errorCode",
     "key_id": "key",
+    "service_tier": "serviceTier",
+    "region": "region",
     "session_id": "session",
     "user_id": "user",
     "tag": "tags",
@@ -102,6 +104,8 @@ class RunFilter:
     error_code: str | None = None
     key_id: UUID | None = None
     """The id of the key that sent the run."""
+    service_tier: str | None = None
+    region: str | None = None
     session_id: str | None = None
     user_id: str | None = None
     tag: str | None = None
@@ -372,6 +376,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "status": _choice(Outcome),
     "range": _choice(Period),
     "key_id": _uuid,
+    "service_tier": lambda text: _text(text).lower(),
     "min_cost_usd": _usd,
     "max_cost_usd": _usd,
     "min_latency_ms": _milliseconds,

@@ -220,6 +220,8 @@ DIMENSIONS = {
     "status": ("status", "error"),
     "errorCode": ("errorCode", "rate_limit"),
     "experiment": ("experimentId", "x"),
+    "serviceTier": ("serviceTier", "batch"),
+    "region": ("region", "us"),
     "trace": ("traceId", "t-1"),
     "session": ("sessionId", "s-1"),
     "user": ("userId", "ann"),

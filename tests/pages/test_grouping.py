@@ -28,6 +28,7 @@ FILTERS: tuple[dict[str, str], ...] = (
     {"user": "ada"},
     {"tags": "nightly"},
     {"errorCode": "overloaded"},
+    {"serviceTier": "batch", "region": "us"},
     {"status": "failed"},
     {"metadata.colour": "red"},
     {"session": "s1", "status": "success"},
@@ -55,6 +56,8 @@ async def project(post: Post, project_id: str) -> str:
                 model=("acme-large", "acme-cached", "free-thought")[number % 3 if number % 5 else 2],
                 status="error" if is_failed else "success",
                 errorCode="overloaded" if is_failed else None,
+                serviceTier=("batch", None)[number % 2],
+                region=("us", None, "eu")[number % 3],
             )
         )
     await post(*runs)
@@ -95,7 +98,20 @@ async def test_a_page_the_api_and_the_exported_runs_have_the_same_totals(
 
 
 @pytest.mark.parametrize(
-    "by", ["provider", "model", "status", "errorCode", "experiment", "key", "user", "session", "metadata.feature"]
+    "by",
+    [
+        "provider",
+        "model",
+        "status",
+        "errorCode",
+        "experiment",
+        "key",
+        "serviceTier",
+        "region",
+        "user",
+        "session",
+        "metadata.feature",
+    ],
 )
 @pytest.mark.parametrize("metric", ["cost", "runs", "failed", "tokens", "errors", "cache", "costPerSuccess", "latency"])
 async def test_every_figure_is_told_apart_by_every_dimension(

@@ -20,6 +20,8 @@ _HELP = {
     "trace_id": "Only runs of this trace.",
     "error_code": "Only runs that failed with this code.",
     "key_id": "Only runs that the key with this id sent.",
+    "service_tier": "Only runs that the vendor charged at this service tier, such as batch.",
+    "region": "Only runs that the vendor processed in this region.",
     "session_id": "Only runs of this session.",
     "user_id": "Only runs for this user.",
     "tag": "Only runs with this tag.",

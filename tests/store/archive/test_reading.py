@@ -179,6 +179,7 @@ BY: Sequence[tuple[Dimension, ...]] = (
     (dimension_of_key("*"), dimension_of_key("a/b~c")),
     (dimension_of_key("*"),),
     (DIMENSIONS["key"],),
+    (DIMENSIONS["serviceTier"], DIMENSIONS["region"]),
 )
 SPAN = TimeSpan(START + timedelta(hours=5), START + timedelta(days=80, hours=7))
 
@@ -191,6 +192,7 @@ def questions() -> Iterator[GroupQuestion]:
             RunFilter(project_id="one", status=Outcome.SUCCESS),
             RunFilter(project_id="one", metadata=(("text", "\\N \u2028"),)),
             RunFilter(project_id="one", error_code='a "quoted", \\ code'),
+            RunFilter(project_id="one", service_tier="flex", region="us"),
         ):
             is_whole = len(by) + len(run_filter.narrowed) == 1
             timeline = Timeline.whole(SPAN, NOW) if is_whole else Timeline.of(SPAN, BucketWidth.WEEK, NOW)

@@ -68,6 +68,26 @@ def test_usage_is_told_apart_by_any_dimension_and_filtered_as_pages_are(environm
     assert totals("--by", "", "--model", "acme-large") == {"": "0.500000000001"}
 
 
+def test_usage_by_line_says_what_the_parts_of_the_cost_came_to(environment: dict[str, str]) -> None:
+    heading, *rows = run(environment, "--by", "line,model").stdout.splitlines()
+    answer = run(environment, "--by", "line", "--project", "shop", "--range", "30d", "--json")
+
+    assert heading.split() == ["MODEL", "LINE", "COST", "USD", "QUANTITY"]
+    assert [row.split() for row in rows] == [
+        ["acme-small", "Reported", "cost", "2", "-"],
+        ["acme-large", "Reported", "cost", "0.500000000001", "-"],
+    ]
+    assert json.loads(answer.stdout, parse_float=Decimal)["totals"] == [
+        {
+            "group": {"line": "reported"},
+            "name": "Reported cost",
+            "costUSD": Decimal("42.5"),
+            "quantity": None,
+            "measured": None,
+        }
+    ]
+
+
 def test_json_has_the_sums_of_the_api(environment: dict[str, str]) -> None:
     [total] = json.loads(run(environment, "--by", "", "--json").stdout)["totals"]
 

@@ -51,6 +51,8 @@ DIMENSIONS = [
     "errorCode",
     "experiment",
     "key",
+    "serviceTier",
+    "region",
     "trace",
     "session",
     "user",
@@ -76,6 +78,8 @@ runs = st.builds(
     cost_usd=st.none() | st.decimals(0, 10, places=12),
     cache_savings_usd=st.none() | st.decimals(-1, 10, places=12),
     experiment_id=st.none() | st.sampled_from(["x", "y"]),
+    service_tier=st.none() | st.sampled_from(["batch", "flex"]),
+    region=st.none() | st.just("us"),
     trace_id=texts,
     user_id=texts,
     session_id=texts,
@@ -98,6 +102,8 @@ filters = st.fixed_dictionaries(
         "metadata.else": st.just("a"),
         "errorCode": st.just("rate_limit"),
         "experiment": st.just("x"),
+        "serviceTier": st.just("Batch"),
+        "region": st.just("us"),
         "minLatency": st.just("5000"),
     },
 ).map(lambda pairs: dict(list(pairs.items())[:2]))
@@ -135,7 +141,13 @@ def group_values(run: StoredRun, dimension: Dimension) -> list[str | None]:
         return [run.session_id]
     if dimension.tracked_as is not None:
         return [value for value in values_of(run, dimension.tracked_as) if value] or [None]
-    name = {"errorCode": "error_code", "experiment": "experiment_id", "trace": "trace_id", "key": "key_id"}
+    name = {
+        "errorCode": "error_code",
+        "experiment": "experiment_id",
+        "trace": "trace_id",
+        "key": "key_id",
+        "serviceTier": "service_tier",
+    }
     value = getattr(run, name.get(dimension.name, dimension.name))
     return [str(value) if value else None] if not isinstance(value, UUID) else [str(value)]
 

@@ -56,7 +56,10 @@ class FilterForm(Struct, frozen=True):
         return self.values.get(name, "")
 
 
-_FURTHER = ("provider", "errorCode", "experiment", "minCost", "maxCost", "minLatency", "maxLatency", "metadata")
+_FURTHER = (
+    "provider", "errorCode", "experiment", "serviceTier", "region", "minCost", "maxCost", "minLatency", "maxLatency",
+    "metadata",
+)  # fmt: skip
 _HIDDEN = ("range", "since", "until", "sort", "trace", "session", "user", "tags", "key", "zone", "later", "live")
 
 

@@ -209,9 +209,9 @@ def _facts(one: StoredRun, key_name: str | None, archived_at: datetime | None) -
     for name, number in (one.units or {}).items():
         yield Fact(FURTHER[name].label if name in FURTHER else name, f"{number:,}")
     if one.service_tier:
-        yield Fact("Service tier", one.service_tier)
+        yield Fact("Service tier", one.service_tier, runs_url(project_id=project_id, service_tier=one.service_tier))
     if one.region:
-        yield Fact("Region", one.region)
+        yield Fact("Region", one.region, runs_url(project_id=project_id, region=one.region))
     yield from _speed(one)
     yield from _instrumentation(one)
     yield from _belongings(one, archived_at)
