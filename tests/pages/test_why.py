@@ -54,12 +54,12 @@ async def test_each_row_opens_its_comparison(reader: Browser, doubled: str) -> N
     assert "User amy" in compared
 
 
-async def test_the_page_asks_for_it_once_it_is_there(reader: Browser, doubled: str) -> None:
+async def test_the_page_asks_for_it_once_a_reader_comes_to_it(reader: Browser, doubled: str) -> None:
     html = await html_of(reader, f"/projects/{doubled}")
 
     [card] = [one for one in Outline(html, is_whole=False).all("section") if "why-card" in (one["class"] or "")]
     assert card["hx-get"] == f"/why?project={doubled}"
-    assert card["hx-trigger"] == "load"
+    assert card["hx-trigger"] == "intersect once"
     assert f'<a href="/why?project={doubled}">' in html
 
 
@@ -100,6 +100,20 @@ async def test_a_user_who_is_new_is_named_before_many_who_spend_little(
 
     assert "Cost is $2.60 more than in the previous period." in text
     assert f"User bob not used before not used before +$2.00 {NOTHING} {NOTHING} +$2.00" in text
+
+
+async def test_a_release_that_took_the_place_of_another_one_comes_last(
+    reader: Browser, post: Post, project_id: str
+) -> None:
+    def run(days: int, dollars: float, release: str) -> dict[str, Any]:
+        metadata = {"feature": "chat", "release": release}
+        return make_run(timestamp=ago(days=days), provider="zeta", model="z1", costUSD=dollars, metadata=metadata)
+
+    await post(run(15, 4, "1"), run(9, 4, "1"), run(1, 5, "2"))
+
+    names = list(links(await part_of(reader, f"/why?project={project_id}")))
+
+    assert names == ["z1", "chat", "2"]
 
 
 async def test_without_anything_before_it_says_so(reader: Browser, post: Post, project_id: str) -> None:

@@ -58,21 +58,41 @@ SELECT coalesce(sum(size), 0)
 """
 
 
-# Of projects of which much waits, or long, what came first: the more is added at once, the less often a block is written anew.
+# What came first of the projects of which much waits, or long, or nothing more arrives: the more is added at once, the less
+# often a block is written anew. The projects of which least waits go on waiting while that is not much altogether, because
+# each reader of all projects adds it up.
 MERGE_DUE = merging(
     """id IN (SELECT id
                                 FROM (SELECT id, sum(size) OVER (ORDER BY id) - size AS before
                                         FROM dimension_deltas
                                        WHERE project_id IN (SELECT project_id
-                                                              FROM dimension_deltas
-                                                          GROUP BY project_id
-                                                            HAVING sum(size) >= $3
-                                                                OR min(queued_at) < $1::timestamptz
-                                                                                    - make_interval(secs => $4))) AS each
+                                                              FROM (SELECT project_id, sum(size) AS size, min(queued_at) AS first,
+                                                                           max(queued_at) AS last,
+                                                                           sum(sum(size)) OVER (ORDER BY sum(size), project_id) AS up_to
+                                                                      FROM dimension_deltas
+                                                                  GROUP BY project_id) AS queue
+                                                             WHERE size >= $3
+                                                                OR up_to >= 2 * $3
+                                                                OR first < $1::timestamptz - make_interval(secs => $4)
+                                                                OR size >= $5 AND last < $1::timestamptz - make_interval(secs => $6)
+                                                           )) AS each
                                WHERE before < $2)""",
     now="$1::timestamptz",
 )
 MERGE_PROJECT = merging("project_id = $1", now="now()")
+
+
+class Due(NamedTuple):
+    """When the waiting runs of a project are merged."""
+
+    much: int
+    """How many waiting runs make a project due."""
+    seconds: float
+    """How long a run may wait before it makes its project due."""
+    some: int
+    quiet_seconds: float
+    """How long no more runs may arrive before a project of which at least `some` wait is due."""
+
 
 # Parameters of all: projects, start and end of whole days, now, and the keys in question.
 _OF_CHUNK = "project_id = ANY ($1::text[]) AND {moment} >= $2 AND {moment} < $3"
@@ -273,10 +293,10 @@ async def lock(connection: Connection) -> None:
     await connection.execute(LOCK)
 
 
-async def merge(connection: Connection, now: datetime, most: int, much: int, seconds: float) -> int:
-    """Merge waiting runs of projects with `much` of them, or any older than some seconds; return how many of about `most`."""
+async def merge(connection: Connection, now: datetime, most: int, due: Due) -> int:
+    """Merge about `most` of the waiting runs of projects that are due, and return their number."""
     await connection.execute(_SET_UP)
-    return int(await connection.fetchval(MERGE_DUE, now, most, much, seconds))
+    return int(await connection.fetchval(MERGE_DUE, now, most, *due))
 
 
 async def select_tracked_ids(connection: Connection) -> Sequence[int]:

@@ -14,18 +14,22 @@ MERGED_AT_ONCE = 20_000
 MUCH = 10_000
 # To write the blocks of a project with few runs takes as long as those of one with many, so they wait for each other.
 LONGEST_WAIT = timedelta(minutes=10)
+# After an import, or a night's batch, nobody should wait for them: a block is written anew for this many runs at least.
+SOME = 500
+QUIET = timedelta(seconds=5)
 # A statement of a second or two.
 FILLED_AT_ONCE = 50_000
 DROPPED_AT_ONCE = 500
 
 
 async def merge_dimensions(database: Database, now: datetime, *, everything: bool = False) -> int:
-    """Merge waiting runs of projects with many of them or old ones, or of all projects, and return their number."""
+    """Merge waiting runs of projects with many of them, old ones or the last ones for now, or of all; return their number."""
     async with database.transaction() as connection:
         if not await queries.try_lock(connection):
             return 0
-        much, seconds = (0, 0.0) if everything else (MUCH, LONGEST_WAIT.total_seconds())
-        return await queries.merge(connection, now, MERGED_AT_ONCE, much, seconds)
+        much = 0 if everything else MUCH
+        due = queries.Due(much, LONGEST_WAIT.total_seconds(), SOME, QUIET.total_seconds())
+        return await queries.merge(connection, now, MERGED_AT_ONCE, due)
 
 
 async def change_key(database: Database, now: datetime) -> bool:

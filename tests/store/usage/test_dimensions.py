@@ -264,6 +264,36 @@ async def test_merging_takes_the_oldest_first_and_no_more_than_fits(
     assert await differences(own) == {}
 
 
+async def test_what_waits_of_all_projects_is_bounded_and_merged_once_nothing_more_arrives(
+    own: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await clear(own)
+    monkeypatch.setattr(dimensions, "MUCH", 20)
+    monkeypatch.setattr(dimensions, "SOME", 10)
+    for project_id, size in (("one", 8), ("two", 12), ("three", 16), ("four", 18)):
+        await insert(
+            own, [replace_metadata(made(project_id, f"{project_id}-{each}"), {"feature": "f"}) for each in range(size)]
+        )
+
+    # None has 20, but together they have more than 40: only those of which least waits go on waiting.
+    assert await waiting(own) == {"one": 8, "two": 12, "three": 16, "four": 18}
+    assert [await merge_dimensions(own, NOW) for _ in range(2)] == [18, 0]
+    assert await waiting(own) == {"one": 8, "two": 12, "three": 16}
+
+    async with own.connection() as connection:
+        await connection.execute("UPDATE dimension_deltas SET queued_at = $1", NOW)
+    assert await merge_dimensions(own, NOW + dimensions.QUIET) == 0
+    assert await merge_dimensions(own, NOW + dimensions.QUIET + timedelta(seconds=1)) == 28
+    assert await waiting(own) == {"one": 8}
+    assert await differences(own) == {}
+
+
+async def waiting(database: Database) -> dict[str, int]:
+    async with database.connection() as connection:
+        rows = await connection.fetch("SELECT project_id, sum(size) AS size FROM dimension_deltas GROUP BY project_id")
+    return {row["project_id"]: row["size"] for row in rows}
+
+
 async def finish_changes(database: Database) -> None:
     for _ in range(200):
         if not await change_key(database, NOW) and not await changing(database):

@@ -46,6 +46,8 @@ class Cause(Struct, frozen=True):
 
     dimension: Dimension
     driver: Driver
+    weight_usd: Decimal
+    """The size of the change; where values take turns, as releases do, of what came and what went together."""
 
 
 class WhyPage(Page, frozen=True):
@@ -81,7 +83,7 @@ async def why() -> ResponseReturnValue:
         changes, missing = await _changes(reader, view, await read_tracked_keys(snapshots, view.project_id))
         names = await read_names(reader, view.filter)
     causes = [cause for dimension, change in changes.items() if change for cause in _causes(dimension, change)]
-    causes.sort(key=lambda one: -abs(one.driver.change_usd))
+    causes.sort(key=lambda cause: -cause.weight_usd)
     return await render(_page(view, next(iter(changes.values()), None), causes, _left_out(missing), names))
 
 
@@ -120,7 +122,11 @@ async def _change(reader: UsageReader, view: View, dimension: Dimension) -> Chan
 def _causes(dimension: Dimension, change: Change) -> tuple[Cause, ...]:
     """Return the value that changed most; runs without one, and all others, are no cause."""
     named = (one for one in change.drivers if one.value not in {NO_VALUE, OTHER})
-    return tuple(Cause(dimension, one) for one in islice(named, 1))
+    turned_usd = sum((one.change_usd for one in change.drivers if one.is_new or one.is_gone), Decimal())
+    return tuple(
+        Cause(dimension, one, abs(turned_usd if one.is_new or one.is_gone else one.change_usd))
+        for one in islice(named, 1)
+    )
 
 
 def _left_out(dimensions: list[Dimension]) -> str:
