@@ -16,6 +16,7 @@ from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
 from api.auth import project_key
+from api.cost_lines import DeletedUsd, deleted_usd
 from api.current import actor, services
 from api.metrics import Count
 from api.operation import Answer, Content, Operation, documents
@@ -116,6 +117,7 @@ class ComparedBill(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
     models: tuple[ModelDifference, ...]
     days: tuple[ModelDifference, ...]
     keys: tuple[KeyAmount, ...]
+    deleted_usd: DeletedUsd | UnsetType = msgspec.field(default=UNSET, name="deletedUSD")
 
 
 class Bills(msgspec.Struct, frozen=True, kw_only=True):
@@ -317,6 +319,7 @@ def answer_of(bill: Bill, found: Comparison) -> ComparedBill:
             KeyAmount(name=name, billed_usd=as_json(amount), billed_requests=requests)
             for name, amount, requests in found.keys
         ),
+        deleted_usd=deleted_usd(found.deleted),
     )
 
 

@@ -1,6 +1,7 @@
 """The answer of GET /api/usage by line: which lines the costs of each group consist of."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Literal
 
@@ -20,6 +21,13 @@ Amount = Annotated[
     msgspec.Raw, Meta(description="US dollars, every digit exact.", extra_json_schema={"type": "number"})
 ]
 Moment = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+DeletedUsd = Annotated[
+    dict[str, Amount],
+    Meta(
+        description="Only over all projects, where any was deleted: what these had cost in each month that the answer touches, by "
+        "any provider, such as `2026-11`. It is in no sum."
+    ),
+]
 
 
 class LineGroup(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
@@ -74,6 +82,12 @@ class LinesAnswer(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
     has_more: bool
     next_page: str | None
     missing_cells: MissingCells | UnsetType = UNSET
+    deleted_usd: DeletedUsd | UnsetType = msgspec.field(default=UNSET, name="deletedUSD")
+
+
+def deleted_usd(costs: Mapping[datetime, Decimal]) -> dict[str, msgspec.Raw] | UnsetType:
+    """Return what deleted projects had cost, as answers have it."""
+    return {f"{month:%Y-%m}": as_json(cost_usd) for month, cost_usd in costs.items()} or UNSET
 
 
 def line_groups(dimensions: tuple[str, ...], group: Group, found: GroupLines) -> Iterator[LineGroup]:

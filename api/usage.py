@@ -15,7 +15,16 @@ from quart.typing import ResponseReturnValue
 
 from api.auth import project_key
 from api.cells import MissingCells
-from api.cost_lines import LineBucket, LineGroup, LinesAnswer, Moment, line_groups, value_of
+from api.cost_lines import (
+    DeletedUsd,
+    LineBucket,
+    LineGroup,
+    LinesAnswer,
+    Moment,
+    deleted_usd,
+    line_groups,
+    value_of,
+)
 from api.current import actor, services
 from api.metrics import Count, UsDollars, requested_project
 from api.operation import Answer, Content, Operation, documents
@@ -37,6 +46,7 @@ from runtally.fields import camel
 from runtally.money import as_json
 from runtally.runs.cost_lines import CostLines, read_cost_lines
 from runtally.spreadsheets import guarded
+from runtally.usage.deleted_queries import DeletedCosts, read_deleted
 from runtally.usage.dimensions import KEY, OTHER
 from runtally.usage.groups.groups import GroupAnswer, GroupSource, Sums, read_groups_of
 from runtally.usage.plan import Group
@@ -126,6 +136,7 @@ class UsageAnswer(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
     has_more: bool
     next_page: str | None
     missing_cells: MissingCells | UnsetType = UNSET
+    deleted_usd: DeletedUsd | UnsetType = msgspec.field(default=UNSET, name="deletedUSD")
 
 
 _SUMS = {
@@ -203,11 +214,13 @@ async def get_usage() -> ResponseReturnValue:
     async with services().cells.snapshots(project_id) as snapshots, services().open_control(snapshots) as control:
         answer = await read_answer(snapshots, control, asked)
         names = await _names(control, answer)
+        span = asked.question.timeline.span
+        deleted = {} if project_id else await read_deleted(snapshots, span.since, span.until)
     page = _Page(asked, answer)
     if asked.format is UsageFormat.CSV:
         demand_all()
         return _as_csv(page)
-    return reply(_as_json(page, names))
+    return reply(_as_json(page, names, deleted))
 
 
 async def read_answer(snapshots: Snapshots, control: Connection, asked: UsageRequest) -> GroupAnswer | CostLines:
@@ -255,7 +268,7 @@ def _lines_of(answer: CostLines, dimensions: tuple[str, ...], number: int) -> It
             yield from line_groups(dimensions, group, found)
 
 
-def _as_json(page: _Page, names: Mapping[UUID, str] | None) -> UsageAnswer | LinesAnswer:
+def _as_json(page: _Page, names: Mapping[UUID, str] | None, deleted: DeletedCosts) -> UsageAnswer | LinesAnswer:
     question, answer, dimensions = page.answer.question, page.answer, page.asked.group_by
     spans = [(number, question.timeline.bucket(number)) for number in page.numbers]
     common: dict[str, Any] = {
@@ -268,6 +281,7 @@ def _as_json(page: _Page, names: Mapping[UUID, str] | None) -> UsageAnswer | Lin
         "has_more": page.next is not None,
         "next_page": page.next,
         "missing_cells": missing() or UNSET,
+        "deleted_usd": deleted_usd(deleted),
     }
     if isinstance(answer, CostLines):
         lines = (one for group, found in answer.groups.items() for one in line_groups(dimensions, group, found))

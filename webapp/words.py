@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from runtally.usage.deleted_queries import DeletedCosts
 from runtally.usage.dimensions import (
     ANY_EXPERIMENT,
     DIMENSIONS,
@@ -50,6 +51,7 @@ _LABELS = {
     USER: "User",
     TAGS: "Tag",
 }
+_MOST_MONTHS = 3
 _PLURALS = {STATUS: "Statuses"}
 NOT_IN_CHARTS = frozenset({TRACE})
 """Dimensions with too many values for a chart; only tables group by them."""
@@ -82,6 +84,18 @@ def value_name(dimension: Dimension, value: str, names: Mapping[str, str] | None
     if dimension == STATUS and value in set(Outcome):
         return OUTCOMES[Outcome(value)]
     return (names or {}).get(value, value)
+
+
+def not_counted(costs: DeletedCosts) -> str:
+    """Say what sums over all projects lack of projects that were deleted; nothing where that is nothing."""
+    if not costs:
+        return ""
+    named = [f"{formats.money(usd)} of {formats.month(month)}" for month, usd in costs.items()]
+    if len(named) > _MOST_MONTHS:
+        named = [
+            f"{formats.money(sum(costs.values(), Decimal(0)))} of {formats.month(min(costs))} to {formats.month(max(costs))}"
+        ]
+    return f"Not counted: {' and '.join(named)}, spent by projects that were deleted since."
 
 
 class FilterPart(NamedTuple):

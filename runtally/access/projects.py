@@ -21,6 +21,7 @@ from runtally.models.project import KEPT_FOR_EVER, MAX_RETENTION_DAYS, MIN_RETEN
 from runtally.models.saved_view import SavedView
 from runtally.models.shared_link import SharedLink
 from runtally.models.user import Invitation, Membership
+from runtally.usage.deleted_queries import COSTS, DELETED, select_months
 from runtally.usage.dimensions import BY_MODEL
 
 MAX_NAME = 128
@@ -111,6 +112,7 @@ async def retain(session: AsyncSession, by: Actor, project_id: str, days: int | 
 async def erase(session: AsyncSession, by: Actor, project_id: str) -> int:
     """Delete a project with all that its cell has of it, and answer how many runs that were. There is no way back."""
     project = await get(session, project_id)
+    costs = await select_months(session, project_id)
     # Files after runs: those that are being written while the runs go are listed by then.
     runs = await erase_runs(session, project_id) + await erase_archived(session, project_id)
     for table in _OWN:
@@ -118,7 +120,8 @@ async def erase(session: AsyncSession, by: Actor, project_id: str) -> int:
     await session.delete(project)
     # A transaction that gives a role in it at this moment holds it, and is waited for; `erase_in_control` then finds the role.
     await session.flush()
-    record(session, by, Change("project.deleted", project_id, project_id, {"name": project.name, "runs": runs}))
+    before = {"name": project.name, "runs": runs, COSTS: costs}
+    record(session, by, Change(DELETED, project_id, project_id, before))
     return runs
 
 

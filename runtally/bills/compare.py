@@ -101,6 +101,8 @@ class Comparison:
     """Whether the vendor's counts are known."""
     is_billed: bool
     """Whether the vendor's amounts are known; if not, its counts are priced by the registry."""
+    deleted: Mapping[datetime, Decimal] = field(default_factory=dict)
+    """What projects that were deleted since had cost in the bill's months, of any vendor, by the start of each."""
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ from runtally.pricing.queries import select_discounts
 from runtally.runs.cost_line_queries import PricedAlike
 from runtally.runs.cost_lines import read_priced_alike
 from runtally.units import COUNT_COLUMNS, Usage
+from runtally.usage.deleted_queries import read_deleted
 from runtally.usage.dimensions import MODEL, PROVIDER
 from runtally.usage.filter import RunFilter
 from runtally.usage.groups.groups import GroupSource, read_groups_of
@@ -47,9 +48,11 @@ async def read_comparison(  # noqa: PLR0913, PLR0917  # Both sides, and what the
             days[day].append(row)
     if first < until:
         await _read_runs(snapshots, control, _question(bill.provider, first, until, now), discounts, days)
+    deleted = await read_deleted(snapshots, since, until)
     if not rows:
-        return compare_amount(bill.amount_usd or Decimal(0), (row for found in days.values() for row in found))
-    return compare(rows, days, bill.provider, book)
+        runs = (row for found in days.values() for row in found)
+        return replace(compare_amount(bill.amount_usd or Decimal(0), runs), deleted=deleted)
+    return replace(compare(rows, days, bill.provider, book), deleted=deleted)
 
 
 def _question(provider: str, since: datetime, until: datetime, now: datetime) -> GroupQuestion:

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Index
+from sqlalchemy import Index, text
 from sqlmodel import SQLModel
 
 from runtally.models.base import Json, Timestamp, column, identity
@@ -13,8 +13,12 @@ class AuditEntry(SQLModel, table=True):
     """A change of anything but a run, and who made it. Entries never hold a secret and are never changed."""
 
     __tablename__ = "audit_entries"
-    # The history of one project, newest first.
-    __table_args__ = (Index("ix_audit_entries_project_id_id", "project_id", "id"),)
+    __table_args__ = (
+        # The history of one project, newest first.
+        Index("ix_audit_entries_project_id_id", "project_id", "id"),
+        # What sums over all projects lack.
+        Index("ix_audit_entries_deleted", "id", postgresql_where=text("action = 'project.deleted'")),
+    )
 
     id: int | None = identity()
     at: datetime = column("When (UTC).", Timestamp, default=None, server_default="now()")

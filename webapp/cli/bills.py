@@ -25,6 +25,7 @@ from runtally.pricing.book import load_book
 from runtally.settings import Settings
 from runtally.usage.memo import DayMemo
 from runtally.usage.snapshots import Snapshots
+from webapp import words
 from webapp.cli.opening import with_control
 from webapp.cli.output import echo_encoded, echo_if_none, echo_table, json_option
 
@@ -218,6 +219,8 @@ def _show(bill: Bill, found: Comparison, *, as_json: bool) -> None:
     click.echo(
         f"${plain(total.billed_usd)} {billed}, ${plain(total.computed_usd)} computed: ${plain(total.difference_usd)} of difference.\n"
     )
+    if found.deleted:
+        click.echo(f"{words.not_counted(found.deleted)}\n")
     rows = [
         (WORDS[one.reason], one.what, plain(one.amount_usd), _count(one.billed), _count(one.here))
         for one in total.parts

@@ -87,6 +87,7 @@ NAMES = {
     "alert_percents": "alerts at, % of budget",
     "effective_from": "in force from (UTC)",
     "effective_to": "until the start of (UTC)",
+    "cost_usd_by_month": "cost, USD by month",
     "percent": "percent off",
     "per_thousand_requests": "USD per 1,000 requests",
     "above_input_tokens": "only above input tokens",
@@ -152,6 +153,8 @@ def _shown(values: Mapping[str, Any], name: str) -> str:
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {_legible(str(each))}" for key, each in value.items()) or "none"
     return ", ".join(str(each) for each in value) if isinstance(value, list) else _legible(str(value))
 
 

@@ -22,7 +22,7 @@ from runtally.bills.rows import DAY, Report, read_report
 from runtally.errors import Detail, InvalidBill
 from runtally.models.bill import Bill
 from runtally.units import LINES
-from webapp import formats
+from webapp import formats, words
 from webapp.form import Form, sent_form
 from webapp.guides import guide_url
 from webapp.pages.admin.frame import Frame, frame
@@ -94,6 +94,7 @@ class BillPage(Page, frozen=True):
     models: tuple[DifferenceRow, ...]
     days: tuple[DifferenceRow, ...]
     keys: tuple[tuple[str, str, str], ...]
+    not_counted: str
     reprice_url: str
 
     @property
@@ -230,6 +231,7 @@ def _bill_page(bill: Bill, found: Comparison) -> BillPage:
         keys=tuple(
             (name or "(none)", formats.money(amount), formats.count(number)) for name, amount, number in found.keys
         ),
+        not_counted=words.not_counted(found.deleted),
         reprice_url=fixes.reprice_url(""),
     )
 
@@ -268,9 +270,8 @@ class _Fixes:
         )
 
     def _line(self, one: Difference, part: Part) -> PartLine:
-        words = WORDS[part.reason]
         what = LINES[part.what].label if part.what in LINES else part.what
-        name = f"{words}: {what}" if what else words
+        name = ": ".join(filter(None, (WORDS[part.reason], what)))
         return PartLine(name, formats.money_apart(part.amount_usd), _counts(part), self._fix(part, one.name))
 
     def _fix(self, part: Part, model: str) -> tuple[str, str] | None:

@@ -1,6 +1,7 @@
 """The organisation's budgets over all projects, and the targets of their alerts."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import ClassVar
 from uuid import UUID
 
@@ -13,10 +14,13 @@ from runtally.alerts import targets
 from runtally.alerts.evaluator import ALL_NAME, project_link
 from runtally.alerts.targets import NewTarget, UnreachableTargetError
 from runtally.budgets import edit
+from runtally.budgets.month import Month
 from runtally.budgets.read import get_use, read_basis
 from runtally.budgets.spending import read_states
 from runtally.errors import InvalidBudget, RuntallyError
 from runtally.models.rollup import ALL_PROJECTS_KEY
+from runtally.usage.deleted_queries import read_deleted
+from webapp import words
 from webapp.form import Form, sent_form
 from webapp.pages.admin.frame import Frame, frame
 from webapp.pages.project.alerts_part import CHANNEL_FORM, AddedChannel, AlertsPart, alerts_part
@@ -50,6 +54,8 @@ class OrganisationBudgetsPage(Page, frozen=True):
     budgets: BudgetsPart
     states: tuple[StateRow, ...]
     alerts: AlertsPart
+    not_counted: str
+    """What the figures of this month and the last lack."""
 
 
 @blueprint.get("/admin/budgets")
@@ -159,6 +165,8 @@ async def _page(asked: Mapping[str, str] = NOTHING_ASKED) -> OrganisationBudgets
         main, *others = [one.reads.connection for one in snapshots.every]
         use = await get_use(main, ALL_PROJECTS_KEY, now, others)
         basis = basis_of(*await read_basis(main, ALL_PROJECTS_KEY, now, others))
+        last_month = Month.of(Month.of(now).start - timedelta(days=1))
+        deleted = await read_deleted(snapshots, last_month.start, now)
         states = await read_states(main, ALL_PROJECTS_KEY, now, services().cells.main.names, others)
     return OrganisationBudgetsPage(
         frame("admin_budgets.budgets"),
@@ -168,6 +176,7 @@ async def _page(asked: Mapping[str, str] = NOTHING_ASKED) -> OrganisationBudgets
         part,
         state_rows(states),
         alerts,
+        words.not_counted(deleted),
     )
 
 

@@ -17,6 +17,7 @@ from runtally.runs.read import read_newest
 from runtally.runs.values import ListedRun
 from runtally.setting_sources import SECRETS_FILE
 from runtally.usage import read
+from runtally.usage.deleted_queries import read_deleted
 from runtally.usage.dimensions import PROJECT
 from runtally.usage.groups.summaries import MAX_GROUPS, read_totals
 from runtally.usage.overview.projects import Projects, ProjectSummary
@@ -24,6 +25,7 @@ from runtally.usage.reader import UsageReader
 from runtally.usage.snapshots import Snapshots
 from runtally.usage.summary import Summary
 from runtally.usage.tracked_keys import read_tracked_keys
+from webapp import words
 from webapp.addresses import server_url
 from webapp.caching import recent_changes, unchanged
 from webapp.concurrently import concurrently
@@ -138,6 +140,7 @@ async def _page_of_sums(view: View, now: datetime) -> OverviewPage | None:
             await _project_list(reader, view, is_comparable=report.previous is not None) if is_of_models else None
         )
         by_project = None if is_of_models else await _projects_of_some(reader, view)
+        deleted = {} if of_project else await read_deleted(snapshots, window.start, window.until)
     panel = panel_of(
         report,
         view,
@@ -148,6 +151,7 @@ async def _page_of_sums(view: View, now: datetime) -> OverviewPage | None:
         drawn=await read_chart_groups(groups, view),
         projects=by_project,
     )
+    panel = replace(panel, notes=tuple(filter(None, (*panel.notes, words.not_counted(deleted)))))
     return _page(panel, view, projects)
 
 
