@@ -60,6 +60,10 @@ class Head(Struct, frozen=True, kw_only=True):
     is_chosen: bool = False
     title: str | None = None
     """What to know of the whole row, for who points at it."""
+    value: str | None = None
+    """The value, to be compared; None where no filter keeps it."""
+    price: str | None = None
+    """What a model costs now per million tokens, and since when."""
 
 
 class Cell(Struct, frozen=True, kw_only=True):

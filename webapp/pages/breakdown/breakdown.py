@@ -2,7 +2,7 @@
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -106,25 +106,35 @@ class CompareForm(Struct, frozen=True):
     hidden: tuple[tuple[str, str], ...]
 
 
-class BreakdownPage(Page, frozen=True):
-    """The table; without rows it says why there are none."""
-
-    fragment: ClassVar[str] = "breakdown/_breakdown.html"
+class GroupedHead(Struct, frozen=True, kw_only=True):
+    """What stands above a table of groups: its project, its time, and what narrows and groups its runs."""
 
     heading: str
     project: KnownProject | None
     overview_name: str
     report_url: str
     period: str
-    compared_with: str | None
+    compared_with: str | None = None
     now: datetime
     notes: tuple[str, ...]
     live: LiveSwitch | None
     ranges: RangeMenu
     group_menu: GroupMenu
-    names: tuple[Choice, ...]
+    names: tuple[Choice, ...] = ()
     chips: tuple[Chip, ...]
     runs_url: str
+
+    @property
+    def title(self) -> str:
+        return f"{self.heading} · {self.period} · {self.project.name if self.project else self.overview_name}"
+
+
+class BreakdownPage(Page, frozen=True):
+    """The table; without rows it says why there are none."""
+
+    fragment: ClassVar[str] = "breakdown/_breakdown.html"
+
+    head: GroupedHead
     csv_url: str | None
     compare: CompareForm | None
     """What compares rows that are chosen; None over all projects."""
@@ -135,7 +145,7 @@ class BreakdownPage(Page, frozen=True):
 
     @property
     def document_title(self) -> str:
-        return f"{self.heading} · {self.period} · {self.project.name if self.project else self.overview_name}"
+        return self.head.title
 
 
 class _Figures(Struct, frozen=True):
@@ -198,11 +208,10 @@ async def _written(parts: Iterable[str], *, with_bom: bool) -> AsyncIterator[str
 async def _page(snapshots: Snapshots, shown: BreakdownView, now: datetime) -> BreakdownPage:
     """Return the table of a project, or of all. Raises `NotFound`."""
     view, project_id = shown.view, shown.view.project_id
-    projects = await select_projects(snapshots.connection, project_id) if project_id is not None else ()
-    if project_id is not None and not projects:
-        raise NotFound("There is no such project. A project appears with its first run.")
     window = view.window(now)
     reader = UsageReader.of_page(snapshots, window, project_id)
+    heading = f"By {words.in_sentence(shown.dimension)}"
+    head = await read_head(reader, view, heading, path_to("breakdown.breakdown"), shown.url_of, **shown.more)
     figures, refusal = None, None
     try:
         figures = await _read(reader, shown, window, now)
@@ -216,23 +225,13 @@ async def _page(snapshots: Snapshots, shown: BreakdownView, now: datetime) -> Br
     if figures is not None and figures.groups.groups:
         coloured = series.charted(figures.groups.grouped_by(shown.dimension), Metric.COST)
     shown_groups = Groups(shown.dimension, await read_slots(shown.dimension, coloured), names)
-    tracked = await read_tracked_keys(snapshots, project_id)
     headings = headings_of(shown.sorting, TITLES, NAMES, lambda one: replace(shown, sorting=one).url)
     return BreakdownPage(
-        heading=f"By {words.in_sentence(shown.dimension)}",
-        project=projects[0] if projects else None,
-        overview_name=overview_name(actor().project_id),
-        report_url=view.url,
-        period=view.period,
-        compared_with=compared_with(view.range) if figures and figures.before else None,
-        now=now,
-        notes=view.notes,
-        live=live_switch(view, window, shown.url_of),
-        ranges=range_menu_of(view, window, path_to("breakdown.breakdown"), shown.url_of, **shown.more),
-        group_menu=group_menu(view, tracked, shown.url_of, is_table=True),
-        names=_names(shown) if shown.dimension in BY_MODEL else (),
-        chips=chips_of(view, names, shown.url_of),
-        runs_url=view.runs_url(),
+        head=replace(
+            head,
+            compared_with=compared_with(view.range) if figures and figures.before else None,
+            names=_names(shown) if shown.dimension in BY_MODEL else (),
+        ),
         csv_url=csv_address(view, window, shown.dimension.name) if groups else None,
         compare=_compare_form(shown) if groups and project_id is not None else None,
         table=table_of_groups(_sorted(groups, shown), figures.total, view, shown_groups, headings)
@@ -240,6 +239,30 @@ async def _page(snapshots: Snapshots, shown: BreakdownView, now: datetime) -> Br
         else None,
         refusal=refusal,
         foot=_foot(figures, groups),
+    )
+
+
+async def read_head(
+    reader: UsageReader, view: View, heading: str, action: str, url_of: Callable[[View], str], **more: str
+) -> GroupedHead:
+    """Return what stands above a table of a project, or of all. Raises `NotFound`."""
+    snapshots, window, project_id = reader.snapshots, view.window(reader.now), view.project_id
+    projects = await select_projects(snapshots.connection, project_id) if project_id is not None else ()
+    if project_id is not None and not projects:
+        raise NotFound("There is no such project. A project appears with its first run.")
+    return GroupedHead(
+        heading=heading,
+        project=projects[0] if projects else None,
+        overview_name=overview_name(actor().project_id),
+        report_url=view.url,
+        period=view.period,
+        now=reader.now,
+        notes=view.notes,
+        live=live_switch(view, window, url_of),
+        ranges=range_menu_of(view, window, action, url_of, **more),
+        group_menu=group_menu(view, await read_tracked_keys(snapshots, project_id), url_of, is_table=True),
+        chips=chips_of(view, await read_names(reader, view.filter), url_of),
+        runs_url=view.runs_url(),
     )
 
 

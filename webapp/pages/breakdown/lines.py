@@ -1,18 +1,17 @@
 """Cost by line: what input, cache reads, output, searches, service tiers and regions came to, in all and for each group."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import ClassVar
 
-from msgspec import Struct
 from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.access.scopes import Scope, demand
 from runtally.db.database import Connection
-from runtally.errors import ArchiveNotRead, DimensionNotTracked, NotFound
+from runtally.errors import ArchiveNotRead, DimensionNotTracked
 from runtally.runs.cost_lines import (
     CHANGED,
     LINE,
@@ -21,19 +20,17 @@ from runtally.runs.cost_lines import (
     REPORTED,
     CostLines,
     GroupLines,
+    LineSum,
     measured,
     read_cost_lines,
 )
 from runtally.units import PER, Measured
 from runtally.usage.dimensions import KEY, MODEL, OTHER, Dimension
-from runtally.usage.overview.project_queries import select_projects
-from runtally.usage.plan import GroupQuestion
+from runtally.usage.plan import Group, GroupQuestion
 from runtally.usage.read import readable
 from runtally.usage.reader import UsageReader
-from runtally.usage.report import KnownProject
 from runtally.usage.snapshots import Snapshots
 from runtally.usage.timeline import Timeline
-from runtally.usage.tracked_keys import read_tracked_keys
 from runtally.usage.window import TimeSpan, Window
 from webapp import formats, words
 from webapp.addresses import address_of, path_to
@@ -43,15 +40,14 @@ from webapp.charts.colours import OTHER as OTHER_SLOT
 from webapp.charts.drawing import Series
 from webapp.charts.series import MAX_SERIES
 from webapp.links import chosen_project, requested_project
-from webapp.pages.breakdown.breakdown import csv_address
+from webapp.pages.breakdown.breakdown import GroupedHead, csv_address, read_head
 from webapp.pages.panel.chart_answer import payload_of
-from webapp.pages.panel.grouping import GroupMenu, group_menu, read_names
-from webapp.pages.panel.narrowing import Chip, LiveSwitch, chips_of, live_switch, range_menu_of, value_urls
-from webapp.pages.panel.panel import OVERLAPS, Refusal, overview_name, refusal_of
-from webapp.pages.panel.ranges import RangeMenu
+from webapp.pages.panel.grouping import read_names
+from webapp.pages.panel.narrowing import value_urls
+from webapp.pages.panel.panel import OVERLAPS, Refusal, refusal_of
 from webapp.pages.panel.slots import read_slots
 from webapp.rendering import Page, render
-from webapp.report import ChartPart
+from webapp.report import Cell, ChartPart, Column, Head, Table, table_of
 from webapp.security import signed_in
 from webapp.view import View
 
@@ -63,6 +59,9 @@ _COLUMNS = 5
 _SHORT = {1_000_000: "1M"}
 # Colours are kept by the name of a dimension, and a line is not one.
 _COLOURED = Dimension(LINE, "", "")
+NamedLine = tuple[str, LineSum]
+"""A line by its name; all of them have none."""
+NamedGroup = tuple[Group, GroupLines]
 _EXPLAINED = {
     REPORTED: "Reported cost came with the runs, without lines.",
     CHANGED: "Priced otherwise: what runs cost more or less than their prices and discounts say today.",
@@ -70,64 +69,24 @@ _EXPLAINED = {
 }
 
 
-class LineRow(Struct, frozen=True):
-    """A line over all of the range."""
-
-    name: str
-    slot: str
-    length: float
-    cost: str
-    exactly: str
-    share: str
-    quantity: str
-    price: str
-    """What a unit cost on average."""
-    summary: str
-    """What stands for the columns that a narrow screen has no room for."""
-
-
-class GroupRow(Struct, frozen=True):
-    """A group and what its lines came to; the last cell is of all lines without a column."""
-
-    name: str
-    url: str | None
-    cost: str
-    cells: tuple[str, ...]
-    summary: str
-
-
 class LinesPage(Page, frozen=True):
     """The lines; without rows it says why there are none."""
 
     fragment: ClassVar[str] = "breakdown/_lines.html"
 
-    project: KnownProject | None
-    overview_name: str
-    report_url: str
-    period: str
-    now: datetime
-    notes: tuple[str, ...]
-    live: LiveSwitch | None
-    ranges: RangeMenu
-    group_menu: GroupMenu
-    chips: tuple[Chip, ...]
-    runs_url: str
+    head: GroupedHead
     csv_url: str
     chart: ChartPart | None
-    rows: tuple[LineRow, ...]
-    total: str
-    total_exactly: str
+    table: Table
     by: str
-    by_heading: str
-    columns: tuple[str, ...]
-    groups: tuple[GroupRow, ...]
+    groups: Table | None
     refusal: Refusal | None
     foot: tuple[str, ...]
     """What the lines leave out or stand for, in sentences."""
 
     @property
     def document_title(self) -> str:
-        return f"Cost by line · {self.period} · {self.project.name if self.project else self.overview_name}"
+        return self.head.title
 
 
 @blueprint.get("/lines")
@@ -162,11 +121,10 @@ def _question(view: View, timeline: Timeline, by: tuple[Dimension, ...] = ()) ->
 
 async def _page(snapshots: Snapshots, control: Connection, view: View, now: datetime) -> LinesPage:
     """Return the page of a project, or of all. Raises `NotFound`."""
-    project_id, dimension = view.project_id, view.by or MODEL
-    projects = await select_projects(snapshots.connection, project_id) if project_id is not None else ()
-    if project_id is not None and not projects:
-        raise NotFound("There is no such project. A project appears with its first run.")
-    window = view.window(now)
+    project_id, dimension, window = view.project_id, view.by or MODEL, view.window(now)
+    reader = UsageReader.of_page(snapshots, window, project_id)
+    more = {"project": project_id} if project_id else {}
+    head = await read_head(reader, view, "Cost by line", path_to("lines.show"), View.lines_url, **more)
     whole = Timeline.whole(TimeSpan(window.start, window.until), now)
     lines, groups, refusal = None, None, None
     try:
@@ -176,37 +134,15 @@ async def _page(snapshots: Snapshots, control: Connection, view: View, now: date
         refusal = refusal_of(error.message, None if isinstance(error, ArchiveNotRead) else project_id)
     total = lines.total if lines else GroupLines()
     slots = await _slots(total)
-    reader = UsageReader.of_page(snapshots, window, project_id)
     ids = [value for (value,) in groups.groups if value is not None] if groups and dimension == KEY else []
     names = await read_names(reader, view.filter, ids)
-    drawn = None
-    if lines is not None and total.lines:
-        drawn = ChartPart(_chart(window, lines, slots), _url("lines.chart", view))
-    # What a service tier takes off may be much.
-    columns = sorted(total.lines, key=lambda name: -abs(total.lines[name].amount_usd))[:_COLUMNS]
     return LinesPage(
-        project=projects[0] if projects else None,
-        overview_name=overview_name(actor().project_id),
-        report_url=view.url,
-        period=view.period,
-        now=now,
-        notes=view.notes,
-        live=live_switch(view, window, View.lines_url),
-        ranges=range_menu_of(
-            view, window, path_to("lines.show"), View.lines_url, **({"project": project_id} if project_id else {})
-        ),
-        group_menu=group_menu(view, await read_tracked_keys(snapshots, project_id), View.lines_url, is_table=True),
-        chips=chips_of(view, names, View.lines_url),
-        runs_url=view.runs_url(),
+        head=head,
         csv_url=csv_address(view, window, LINE, dimension.name),
-        chart=drawn,
-        rows=_rows(total, slots),
-        total=_money(total)(total.cost_usd),
-        total_exactly=formats.money_exact(total.cost_usd),
-        by=words.label_of(dimension),
-        by_heading=f"By {words.in_sentence(dimension)}",
-        columns=tuple(NAMES[one] for one in columns),
-        groups=_groups(groups, columns, view, names) if groups else (),
+        chart=ChartPart(_chart(window, lines, slots), _url("lines.chart", view)) if lines and total.lines else None,
+        table=_table(total, slots),
+        by=words.in_sentence(dimension),
+        groups=_groups(groups, total, view, names) if groups and groups.groups else None,
         refusal=refusal,
         foot=tuple(_foot(total, groups)),
     )
@@ -239,75 +175,86 @@ def _chart(window: Window, lines: CostLines, slots: Mapping[str, str]) -> Chart:
     return quality.stack(window, "Cost by line", series, formats.money, axes.money, summary)
 
 
-def _rows(total: GroupLines, slots: Mapping[str, str]) -> tuple[LineRow, ...]:
-    money = _money(total)
-    highest = max((one.amount_usd for one in total.lines.values()), default=Decimal(0))
-    rows = []
-    for name, line in total.sorted:
-        unit = measured(name)
-        quantity = f"{_count(line.quantity)} {unit}" if unit else formats.NOTHING
-        share = formats.share(abs(line.amount_usd), total.cost_usd)
-        share = f"{formats.MINUS}{share}" if line.amount_usd < 0 else share
-        rows.append(
-            LineRow(
-                name=NAMES[name],
-                slot=slots.get(name, OTHER_SLOT),
-                length=round(float(line.amount_usd / highest * 100), 2) if line.amount_usd > 0 else 0,
-                cost=money(line.amount_usd),
-                exactly=_exactly(line.amount_usd),
-                share=share,
-                quantity=quantity,
-                price=_price(line.amount_usd, line.quantity, unit),
-                summary=f"{share} · {quantity}" if unit else share,
-            )
+def _table(total: GroupLines, slots: Mapping[str, str]) -> Table:
+    """Return what each line came to, and all of them."""
+    money = formats.column_money([total.cost_usd, *(line.amount_usd for line in total.lines.values())])
+    highest = max((line.amount_usd for line in total.lines.values()), default=Decimal(0))
+    all_lines = ("", LineSum(total.cost_usd))
+
+    def share(row: NamedLine) -> str:
+        text = formats.share(abs(row[1].amount_usd), total.cost_usd) if row[0] else ""
+        return f"{formats.MINUS}{text}" if row[0] and row[1].amount_usd < 0 else text
+
+    def quantity(row: NamedLine) -> str:
+        unit = measured(row[0])
+        return f"{formats.tokens(int(row[1].quantity))} {unit}" if unit else formats.NOTHING if row[0] else ""
+
+    def head(row: NamedLine) -> Head:
+        name, amount = row[0], row[1].amount_usd
+        if not name:
+            return Head(name="Total")
+        return Head(
+            name=NAMES[name],
+            summary=f"{share(row)} · {quantity(row)}" if measured(name) else share(row),
+            slot=slots.get(name, OTHER_SLOT),
+            length=round(float(amount / highest * 100), 2) if amount > 0 else 0,
         )
-    return tuple(rows)
 
-
-def _money(total: GroupLines) -> formats.Write:
-    return formats.column_money([total.cost_usd, *(one.amount_usd for one in total.lines.values())])
+    columns: tuple[Column[NamedLine], ...] = (
+        Column(
+            "Cost", lambda row: Cell(text=money(row[1].amount_usd), title=_exactly(row[1].amount_usd)), "number", "cost"
+        ),
+        Column("Share", share),
+        Column("Quantity", quantity),
+        Column("Mean price", lambda row: _price(*row) if row[0] else ""),
+    )
+    return table_of("Line", head, columns, total.sorted, all_lines)
 
 
 def _exactly(amount: Decimal) -> str:
     return formats.money_exact(amount) if amount >= 0 else f"{formats.MINUS}{formats.money_exact(-amount)}"
 
 
-def _count(quantity: int | Decimal) -> str:
-    return formats.tokens(int(quantity))
-
-
-def _price(amount: Decimal, quantity: int | Decimal, unit: Measured | None) -> str:
+def _price(name: str, line: LineSum) -> str:
     """Return what so many of a unit as its price is for cost on average."""
-    if unit is None or not quantity:
+    unit = measured(name)
+    if unit is None or not line.quantity:
         return formats.NOTHING
     per = PER[unit]
     many = "hour" if unit is Measured.SECONDS else _SHORT.get(per, formats.count(per))
-    return f"{formats.money(amount / quantity * per)} / {many}"
+    return f"{formats.money(line.amount_usd / line.quantity * per)} / {many}"
 
 
-def _groups(found: CostLines, columns: Sequence[str], view: View, names: Mapping[str, str]) -> tuple[GroupRow, ...]:
-    money = formats.column_money(one.cost_usd for one in found.groups.values())
+def _groups(found: CostLines, total: GroupLines, view: View, names: Mapping[str, str]) -> Table:
+    """Return what the lines of each group came to; the last column is of all lines without one."""
+    # What a service tier takes off may be much.
+    shown = sorted(total.lines, key=lambda name: -abs(total.lines[name].amount_usd))[:_COLUMNS]
+    money = formats.column_money(group.cost_usd for group in found.groups.values())
     url_of = value_urls(view, view.by or MODEL, View.lines_url)
-    rows = []
-    for (value,), group in found.groups.items():
-        rest = [line.amount_usd for name, line in group.lines.items() if name not in columns]
-        cells = [group.lines[name].amount_usd if name in group.lines else None for name in columns]
-        cells.append(sum(rest, Decimal(0)) if rest else None)
+    others = {OTHER: words.OTHER_NAME, None: words.NO_VALUE_NAME}
+
+    def head(row: NamedGroup) -> Head:
+        [value], group = row
         dearest = next((f"most for {NAMES[name].lower()}" for name, _ in group.sorted), "")
-        rows.append(
-            GroupRow(
-                name=words.OTHER_NAME
-                if value == OTHER
-                else words.NO_VALUE_NAME
-                if value is None
-                else names.get(value, value),
-                url=None if value is None or value == OTHER else url_of(value),
-                cost=money(group.cost_usd) if group.lines else "no price",
-                cells=tuple(formats.NOTHING if one is None else money(one) for one in cells),
-                summary=" · ".join(filter(None, (formats.runs(group.runs), dearest))),
-            )
+        return Head(
+            name=others.get(value) or names.get(value or "", value or ""),
+            summary=" · ".join(filter(None, (formats.runs(group.runs), dearest))),
+            url=None if value in others else url_of(value or ""),
         )
-    return tuple(rows)
+
+    def amounts_of(is_shown: Callable[[str], bool]) -> Callable[[NamedGroup], str]:
+        def amount(row: NamedGroup) -> str:
+            amounts = [line.amount_usd for name, line in row[1].lines.items() if is_shown(name)]
+            return money(sum(amounts, Decimal(0))) if amounts else formats.NOTHING
+
+        return amount
+
+    columns: tuple[Column[NamedGroup], ...] = (
+        Column("Cost", lambda row: money(row[1].cost_usd) if row[1].lines else "no price", "number", "cost"),
+        *(Column(NAMES[name], amounts_of(name.__eq__)) for name in shown),
+        Column("Other lines", amounts_of(lambda name: name not in shown)),
+    )
+    return table_of(words.label_of(view.by or MODEL), head, columns, found.groups.items())
 
 
 def _foot(total: GroupLines, groups: CostLines | None) -> Iterable[str]:

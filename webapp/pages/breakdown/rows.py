@@ -107,15 +107,6 @@ TITLES = {column: title for column, (title, _) in SORTS.items()}
 KEYS = {column: key for column, (_, key) in SORTS.items()}
 
 
-class NamedHead(Head, frozen=True, kw_only=True):
-    """The name of a row of the breakdown."""
-
-    value: str | None = None
-    """The value, to be compared; None where no filter keeps it."""
-    price: str | None = None
-    """What a model costs now per million tokens, and since when."""
-
-
 def groups_of(  # noqa: PLR0913, PLR0917  # What rows are made of.
     summary: Summary,
     before: Summary | None,
@@ -197,16 +188,16 @@ def table_of_groups(
     def error_rate(group: Group) -> str:
         return formats.percent(group.totals.error_rate) if group.totals.runs else formats.NOTHING
 
-    def head(group: Group) -> NamedHead:
+    def head(group: Group) -> Head:
         summary = f"{formats.runs(group.totals.runs)} · {error_rate(group)} errors"
         if group is total:
-            return NamedHead(name="Total", summary=summary)
+            return Head(name="Total", summary=summary)
         recorded, *others = sorted(group.recorded)
         notes = [group.key.provider] if group.key.provider else []
         if not group.is_rest and (others or recorded != group.key.value):
             notes.append(f"recorded as {recorded}" if not others else f"{len(group.recorded)} names")
         url = None if others or group.is_rest else url_of(recorded)
-        return NamedHead(
+        return Head(
             name=shown.name(group.key.value),
             note=" · ".join(notes) or None,
             summary=summary,
