@@ -140,7 +140,7 @@ async def read_cost_lines(snapshots: Snapshots, control: Connection, question: G
     ids = sorted({row.entry_id for row in rows if row.entry_id is not None})
     entries = {one.price.id: one for one in await select_candidates_of(control, ids)}
     slices = _merged(((row.number, row.group), _lines_of(row, entries, discounts)) for row in rows)
-    if any(await snapshots.of_each(lambda one: _lacks_runs(one, question))):
+    if any(await snapshots.of_each(lambda one: lacks_runs(one, question))):
         await _add_removed(snapshots, question, slices)
     return _answer(question, slices)
 
@@ -225,7 +225,8 @@ def _lines_of(row: PricedAlike, entries: Mapping[int, PriceCandidate], discounts
     return found
 
 
-async def _lacks_runs(connection: Connection, question: GroupQuestion) -> bool:
+async def lacks_runs(connection: Connection, question: GroupQuestion) -> bool:
+    """Return whether runs of a question's time are in the database no more."""
     before = await select_dropped_before(connection, question.filter.project_id)
     return before is not None and question.timeline.span.since < before
 

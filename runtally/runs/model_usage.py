@@ -32,6 +32,12 @@ class ModelUsage:
     unpriced: int
     cost_usd: Decimal
     usage: Usage
+    tier: str | None = None
+    region: str | None = None
+    at: datetime | None = None
+    """When one of the runs was made; None for runs of any time."""
+    input_tokens: int = 0
+    """Those of one of the runs, whose price is that of all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,50 +1,149 @@
-"""Compute what past usage would cost with another model, or at another time's prices. Pure.
+"""Compute what past usage would cost with another model, service tier or lifetime of cache writes, or at another time's prices."""
 
-The cost is computed from sums of tokens. It is exact except for prices that depend on the length of a run's context, of
-which the first tier is taken.
-"""
-
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
+from enum import StrEnum
 
+from runtally.clock import start_of_day
+from runtally.db.database import Connection
+from runtally.errors import DimensionNotTracked
 from runtally.money import from_pico
 from runtally.pricing.book import PriceBook
-from runtally.pricing.cost import Price, total_usd
+from runtally.pricing.cost import Price, price_for_run, total_usd, unpriced_units
+from runtally.pricing.queries import select_discounts
+from runtally.pricing.rates import STANDARD_TIERS
+from runtally.runs.cost_line_queries import PricedAlike
+from runtally.runs.cost_lines import lacks_runs, read_priced_alike
 from runtally.runs.model_usage import ModelUsage
+from runtally.units import Usage
+from runtally.usage.dimensions import BY_MODEL
+from runtally.usage.filter import RunFilter
+from runtally.usage.plan import GroupQuestion
+from runtally.usage.question import LatencyDetail
+from runtally.usage.snapshots import Snapshots
+from runtally.usage.timeline import BucketWidth, Timeline
+from runtally.usage.window import TimeSpan
+
+_DAY = timedelta(days=1)
+
+
+class Writes(StrEnum):
+    """How long what is written to a cache is kept."""
+
+    FIVE_MINUTES = "5m"
+    ONE_HOUR = "1h"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A provider's model to use instead, and the time of its prices."""
+    """What to suppose, and the time of the prices; None is what the runs had."""
 
     at: datetime
     provider: str | None = None
     model: str | None = None
+    tier: str | None = None
+    writes: Writes | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Supposition:
-    """A model that was used, and its cost on the supposition; None without a price."""
+    """Usage of a model, and its cost on the supposition; None without a price."""
 
     used: ModelUsage
     would_cost_usd: Decimal | None
+    unpriced_units: tuple[str, ...] = ()
+    """The units that have no price there and are not in the cost."""
+
+
+async def read_alike(
+    snapshots: Snapshots, control: Connection, project_id: str, span: TimeSpan, *, is_by_day: bool
+) -> Mapping[date, Sequence[ModelUsage]] | None:
+    """Read what was used of each model, apart where its price is not the same; None where the runs cannot be read.
+
+    The span ends now, and what is dated ahead of it counts. Without `is_by_day` all is under the first day.
+    """
+    since, now = span
+    whole = TimeSpan(since, start_of_day(now) + 2 * _DAY)
+    timeline = Timeline.of(whole, BucketWidth.DAY, now) if is_by_day else Timeline.whole(whole, now)
+    question = GroupQuestion(timeline, RunFilter(project_id=project_id), BY_MODEL, latencies=LatencyDetail.NONE)
+    if any(await snapshots.of_each(lambda one: lacks_runs(one, question))):
+        return None
+    try:
+        discounts = await select_discounts(control, project_id)
+        rows = await read_priced_alike(snapshots, control, question, discounts)
+    except DimensionNotTracked:
+        return None
+    days: dict[date, list[ModelUsage]] = {}
+    for row in rows:
+        days.setdefault(question.timeline.starts[row.number].date(), []).append(_usage_of(row))
+    return days
+
+
+def _usage_of(row: PricedAlike) -> ModelUsage:
+    provider, model = (value or "" for value in row.group)
+    return ModelUsage(
+        provider,
+        model,
+        row.runs,
+        row.runs - row.priced,
+        row.cost_usd,
+        row.usage,
+        row.tier,
+        row.region,
+        row.at,
+        row.input_tokens,
+    )
 
 
 def suppose(
     used: Iterable[ModelUsage], book: PriceBook, target: Target, project_id: str | None
 ) -> tuple[Supposition, ...]:
-    """Each model at the target's price, or without a model in it at its own price of that time."""
-    return tuple(_suppose(one, book, target, project_id) for one in used)
+    """Suppose it of each usage, and return what each model comes to, the most expensive first."""
+    models: dict[tuple[str, str], Supposition] = {}
+    for one in used:
+        key, supposed = (one.provider, one.model), _suppose(one, book, target, project_id)
+        models[key] = _together(models[key], supposed) if key in models else supposed
+    return tuple(sorted(models.values(), key=lambda one: (-one.used.cost_usd, -one.used.runs)))
 
 
 def _suppose(used: ModelUsage, book: PriceBook, target: Target, project_id: str | None) -> Supposition:
     provider, model = target.provider or used.provider, target.model or used.model
-    price = book.price_for(provider, model, target.at, 0, project_id)
-    if price is None:
+    price = book.price_for(provider, model, target.at, used.input_tokens, project_id)
+    if price is None or not _has_tier(price, target.tier):
         return Supposition(used, None)
-    return Supposition(used, cost_at(used, price))
+    price = price_for_run(price, target.tier or used.tier, used.region, used.at or target.at, used.input_tokens)
+    supposed = replace(used, usage=_written(used.usage, target.writes))
+    return Supposition(used, cost_at(supposed, price), unpriced_units(supposed.usage, price))
+
+
+def _has_tier(price: Price, tier: str | None) -> bool:
+    return tier is None or tier in STANDARD_TIERS or any(tier in one.tiers for one in price.variants)
+
+
+def _written(usage: Usage, writes: Writes | None) -> Usage:
+    """Return the usage with all cache writes of this lifetime."""
+    if writes is None or not usage.cache_write_tokens:
+        return usage
+    units = {name: count for name, count in (usage.units or {}).items() if not name.startswith("cacheWrite")}
+    if writes is Writes.ONE_HOUR:
+        units["cacheWrite1h"] = usage.cache_write_tokens
+    return replace(usage, units=units or None)
+
+
+def _together(one: Supposition, other: Supposition) -> Supposition:
+    amounts = one.would_cost_usd, other.would_cost_usd
+    return Supposition(
+        replace(
+            one.used,
+            runs=one.used.runs + other.used.runs,
+            unpriced=one.used.unpriced + other.used.unpriced,
+            cost_usd=one.used.cost_usd + other.used.cost_usd,
+        ),
+        None if amounts[0] is None or amounts[1] is None else amounts[0] + amounts[1],
+        tuple(dict.fromkeys((*one.unpriced_units, *other.unpriced_units))),
+    )
 
 
 def cost_at(used: ModelUsage, price: Price) -> Decimal:

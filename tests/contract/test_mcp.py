@@ -150,6 +150,7 @@ async def test_sessions_errors_price_and_budget_are_answered(empty_database_url:
         sessions = await ask(client, "dearest_sessions")
         errors = await ask(client, "errors")
         price = await ask(client, "price", provider="openai", model="gpt-4o-mini")
+        varied = await ask(client, "price", provider="anthropic", model="claude-opus-4-6")
         budget = await ask(client, "budget")
 
     assert [(row["session"], row["costUSD"]) for row in sessions["rows"]] == [("s2", "3"), ("s1", "0.100000000002")]
@@ -157,6 +158,9 @@ async def test_sessions_errors_price_and_budget_are_answered(empty_database_url:
         ("rate_limited", "acme-large", 1)
     ]
     assert price["usdPerMillionTokens"]["input"] == "0.15"
+    assert varied["usdPerUnit"]["cacheWrite1h"] == {"usd": "10", "per": "per 1,000,000 tokens"}
+    assert varied["usdPerUnit"]["webSearch"] == {"usd": "10", "per": "per 1,000 requests"}
+    assert [one for one in varied["variants"] if one.startswith("tier batch: ")]
     assert (budget["amountUSD"], budget["runsWithoutCost"]) == ("100", 1)
     assert Decimal(budget["spentUSD"]) + Decimal(budget["leftUSD"]) == 100
     [each] = budget["budgets"]

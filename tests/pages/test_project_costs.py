@@ -6,6 +6,7 @@ import pytest
 from quart.typing import TestClientProtocol as Browser
 
 from runtally.clock import system_clock
+from runtally.runs import cost_lines
 from runtally.usage.totals import Totals
 from tests.factories import make_run
 from tests.pages.conftest import Post, SignIn
@@ -97,6 +98,48 @@ async def test_what_if_computes_each_models_tokens_at_another_models_price(
     assert "acme/routed openrouter 1 $2.50 $3.00 +$0.50 (↑20.0%)" in moved
     assert "nobody-knows acme 1 no price $3.00" in moved
     assert (chart["tips"][-1]["values"], chart["tips"][-1]["previous"]) == (["$5.50"], "$9.00")
+
+
+async def test_what_if_knows_units_tiers_and_how_long_a_cache_keeps_what_is_written(
+    reader: Browser, post: Post, project_id: str
+) -> None:
+    varied = {"model": "acme-varied", "inputTokens": 1_000_000, "outputTokens": 0}
+    await post(
+        # 600,000 tokens at $3, and 400,000 kept for an hour at $6.
+        make_run(**varied, cacheWriteTokens=400_000, units={"cacheWrite1h": 400_000}),
+        # Half of $3, and 100 searches for $1.
+        make_run(**varied, serviceTier="batch", units={"webSearch": 100}),
+        make_run(inputTokens=1_000_000, outputTokens=0),
+    )
+    url = f"/projects/{project_id}/costs"
+
+    async def asked(query: str) -> str:
+        return text_of(await html_of(reader, f"{url}?{query}"))
+
+    same, batch = await asked(f"at={system_clock():%Y-%m-%d}"), await asked("tier=Batch")
+    short, moved = await asked("writes=5m"), await asked("provider=acme&model=acme-large")
+
+    assert "acme-varied acme 2 $6.70 $6.70 $0.00" in same
+    assert "Computed from the runs with their tiers, regions, hours and units." in same
+    assert "acme-varied acme 2 $6.70 $4.60 \u2212$2.10 (↓31.3%)" in batch
+    assert "1 unpriced model left out." in batch
+    assert "acme-varied acme 2 $6.70 $5.80 \u2212$0.90" in short
+    assert "acme-varied acme 2 $6.70 $6.00" in moved
+    assert "no price there, and left out: Web searches." in moved
+    assert 'id="writes-error"' in await html_of(reader, f"{url}?writes=2h", 422)
+
+
+async def test_what_if_reads_sums_of_tokens_where_the_runs_are_too_many(
+    reader: Browser, post: Post, project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    varied = {"model": "acme-varied", "inputTokens": 1_000_000, "outputTokens": 0}
+    await post(make_run(**varied, serviceTier="batch", units={"webSearch": 100}))
+    monkeypatch.setattr(cost_lines, "MAX_RUNS_READ", 0)
+
+    text = text_of(await html_of(reader, f"/projects/{project_id}/costs?tier=batch"))
+
+    assert "acme-varied acme 1 $2.50 $1.50" in text
+    assert "Estimated from token totals at base-tier prices, without further units." in text
 
 
 async def test_what_if_refuses_half_a_model_and_a_time_that_is_none(

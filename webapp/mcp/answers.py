@@ -22,8 +22,9 @@ from runtally.money import from_pico, plain
 from runtally.names.live import LiveNames
 from runtally.pricing.book import LivePrices
 from runtally.pricing.cost import MILLION
+from runtally.pricing.rates import per_text, usd_per_units
 from runtally.runs.cost_lines import LINE, NAMES, LineSum, measured, read_cost_lines
-from runtally.units import TOKEN_KINDS
+from runtally.units import FURTHER, TOKEN_KINDS
 from runtally.usage import masking
 from runtally.usage.dimensions import (
     DIMENSIONS,
@@ -115,6 +116,11 @@ class Answers:
                 for kind in TOKEN_KINDS
                 if (pico := price.rates[kind]) is not None
             },
+            usd_per_unit={
+                name: {"usd": plain(usd_per_units(FURTHER[name], pico)), "per": per_text(FURTHER[name])}
+                for name, pico in price.rates.further.items()
+            },
+            variants=[one.text for one in price.variants],
         )
 
     async def budget(self, actor: Actor, project_id: str | None) -> Answer:

@@ -14,13 +14,18 @@ from api.current import actor, services
 from runtally.access import projects
 from runtally.access.scopes import Scope, demand
 from runtally.audit import ActorKind
+from runtally.db.database import Connection
 from runtally.errors import Detail, Forbidden, InvalidPrice, NotFound
 from runtally.models.project import Project
 from runtally.pricing.draft import read_time
 from runtally.runs.drift_queries import Drift, select_drifts
-from runtally.runs.model_usage import ModelUsage, UsageByDay, read_usage_by_day
-from runtally.runs.what_if import Supposition, Target, suppose
+from runtally.runs.model_usage import ModelUsage, read_usage_by_day
+from runtally.runs.what_if import Supposition, Target, Writes, read_alike, suppose
+from runtally.units import FURTHER
+from runtally.usage.snapshots import Snapshots
+from runtally.usage.window import TimeSpan
 from webapp import changes, formats
+from webapp.addresses import address_of
 from webapp.charts.what_if import SupposedDay, what_if_by_day
 from webapp.form import Form
 from webapp.links import requested_project
@@ -38,6 +43,9 @@ MAX_ROWS = 200
 
 BLANK = Form()
 NO_NAMES = Names()
+WRITES = {"": "No change", Writes.FIVE_MINUTES: "5 minutes", Writes.ONE_HOUR: "1 hour"}
+_QUERY = ("provider", "model", "at", "tier", "writes")
+_LONGEST_TIER = 64
 
 blueprint = Blueprint("project_costs", __name__)
 
@@ -83,7 +91,20 @@ class CostsPage(Page, frozen=True):
     total: SupposedRow | None = None
     by_day: ChartPart | None = None
     left_out: int = 0
+    left_out_units: tuple[str, ...] = ()
+    """The units that have no price on the supposition."""
+    is_of_sums: bool = False
+    """Whether sums of tokens are all that was read: too many runs, or runs that are not kept."""
+    writes: ClassVar[tuple[tuple[str, str], ...]] = tuple(WRITES.items())
     drifts: Table | None = None
+
+    @property
+    def basis(self) -> str:
+        return (
+            "Estimated from token totals at base-tier prices, without further units"
+            if self.is_of_sums
+            else "Computed from the runs with their tiers, regions, hours and units"
+        )
 
     @property
     def document_title(self) -> str:
@@ -99,6 +120,7 @@ async def costs(project_id: str) -> ResponseReturnValue:
     async with services().cells.of(project_id).database.session() as session:
         project = await projects.get(session, project_id)
     form = Form(values={name: (text,) for name, text in request.args.items()})
+    is_asked = any(form.value(name) for name in _QUERY)
     async with (
         services().cells.snapshots(project_id) as snapshots,
         services().open_control(snapshots) as control,
@@ -109,11 +131,29 @@ async def costs(project_id: str) -> ResponseReturnValue:
             target = _target(request.args, now)
         except InvalidPrice as error:
             return await render(replace(page, form=form.refused(error)), 422)
-        used = await read_usage_by_day(snapshots, project_id, now - SINCE, now)
+        used = await _read_used(snapshots, control, project_id, now, is_by_day=is_asked)
         drifts = await select_drifts(connection, project_id, now - SINCE, COMPARED_RUNS)
-    if not any(form.value(name) for name in ("provider", "model", "at")):
-        return await render(_at_rest(page, used.models, drifts, now))
-    return await render(_asked(page, used, drifts, target, now))
+    page = replace(page, is_of_sums=used.is_of_sums)
+    return await render(_asked(page, used, drifts, target, now) if is_asked else _at_rest(page, used.all, drifts, now))
+
+
+class _Used(NamedTuple):
+    days: Mapping[date, Sequence[ModelUsage]]
+    is_of_sums: bool
+
+    @property
+    def all(self) -> list[ModelUsage]:
+        return [one for of_day in self.days.values() for one in of_day]
+
+
+async def _read_used(
+    snapshots: Snapshots, control: Connection, project_id: str, now: datetime, *, is_by_day: bool
+) -> _Used:
+    """Read it from the runs, which have tiers and all units; from the sums of tokens where these cannot be read."""
+    found = await read_alike(snapshots, control, project_id, TimeSpan(now - SINCE, now), is_by_day=is_by_day)
+    if found is not None:
+        return _Used(found, is_of_sums=False)
+    return _Used((await read_usage_by_day(snapshots, project_id, now - SINCE, now)).days, is_of_sums=True)
 
 
 @blueprint.get("/charts/what-if.json")
@@ -125,8 +165,11 @@ async def supposed_chart() -> ResponseReturnValue:
     if project_id is None:
         raise NotFound
     target = _target(request.args, now)
-    async with services().cells.snapshots(project_id) as snapshots:
-        used = await read_usage_by_day(snapshots, project_id, now - SINCE, now)
+    async with (
+        services().cells.snapshots(project_id) as snapshots,
+        services().open_control(snapshots) as control,
+    ):
+        used = await _read_used(snapshots, control, project_id, now, is_by_day=True)
     drawn = what_if_by_day(supposed_days(used.days, target, project_id, now))
     return await payload_of(drawn)
 
@@ -156,13 +199,13 @@ def supposed_days(
     return tuple(found)
 
 
-def _asked(page: CostsPage, used: UsageByDay, drifts: tuple[Drift, ...], target: Target, now: datetime) -> CostsPage:
+def _asked(page: CostsPage, used: _Used, drifts: tuple[Drift, ...], target: Target, now: datetime) -> CostsPage:
     """Return the page with what the days and the models would have cost on the model, or at the day's prices, asked for."""
     project_id, form = page.project.id, page.form
-    supposed = suppose(used.models, services().prices.book, target, project_id)
+    supposed = suppose(used.all, services().prices.book, target, project_id)
     found = supposed_days(used.days, target, project_id, now)
-    provider, model, at = (form.value(name) or None for name in ("provider", "model", "at"))
-    src = url_for(".supposed_chart", project=project_id, provider=provider, model=model, at=at)
+    asked = {name: form.value(name) for name in _QUERY if form.value(name)}
+    src = address_of("project_costs.supposed_chart", {"project": project_id, **asked})
     by_day = ChartPart(what_if_by_day(found), src)
     return replace(_filled(page, supposed, drifts), supposed=_words(target, form), by_day=by_day)
 
@@ -172,14 +215,15 @@ def _at_rest(page: CostsPage, used: Sequence[ModelUsage], drifts: tuple[Drift, .
 
     Models without any price are in neither cost, so that both are of the same runs.
     """
-    priced = [one for one in used if one.unpriced < one.runs]
+    models = [one.used for one in suppose(used, services().prices.book, Target(now), page.project.id)]
+    priced = [one for one in models if one.unpriced < one.runs]
     cost = sum((one.cost_usd for one in priced), Decimal(0))
-    supposed = _on_each(priced, page.project.id, now)
+    supposed = _on_each(used, priced, page.project.id, now)
     return replace(
         page,
         figures=tuple(_answer(priced, supposed, cost)),
         alternatives=_alternatives(supposed, cost, page.project.id),
-        left_out=len(used) - len(priced),
+        left_out=len(models) - len(priced),
         drifts=_drifts(drifts),
     )
 
@@ -187,10 +231,14 @@ def _at_rest(page: CostsPage, used: Sequence[ModelUsage], drifts: tuple[Drift, .
 _OnModel = tuple[Decimal, ModelUsage]
 
 
-def _on_each(used: Sequence[ModelUsage], project_id: str, now: datetime) -> list[_OnModel]:
-    """Return what all runs would have cost on each model in use, the cheapest first."""
+def _on_each(
+    every: Sequence[ModelUsage], models: Sequence[ModelUsage], project_id: str, now: datetime
+) -> list[_OnModel]:
+    """Return what all runs of these models would have cost on each of them, the cheapest first."""
     book, found = services().prices.book, list[_OnModel]()
-    for one in used[:MAX_ALTERNATIVES]:
+    names = {(one.provider, one.model) for one in models}
+    used = [one for one in every if (one.provider, one.model) in names]
+    for one in models[:MAX_ALTERNATIVES]:
         supposed = suppose(used, book, Target(now, one.provider, one.model), project_id)
         amounts = [each.would_cost_usd for each in supposed if each.would_cost_usd is not None]
         if len(amounts) == len(supposed):
@@ -243,8 +291,13 @@ def _target(query: Mapping[str, str], now: datetime) -> Target:
         name = "provider" if provider is None else "model"
         why = "Give provider and model, or neither for each model's own price."
         raise InvalidPrice(why, details=(Detail(name, why),))
+    tier, writes = (query.get(name, "").strip().lower() for name in ("tier", "writes"))
+    if len(tier) > _LONGEST_TIER or writes not in WRITES:
+        why = "Enter a service tier such as batch, and 5m or 1h for cache writes, or leave them empty."
+        raise InvalidPrice(why, details=(Detail("tier" if writes in WRITES else "writes", why),))
     try:
-        return Target(read_time(query.get("at", "")) or now, provider, model)
+        at = read_time(query.get("at", "")) or now
+        return Target(at, provider, model, tier or None, Writes(writes) if writes else None)
     except (ValueError, OverflowError):
         why = "Enter a date such as 2026-12-01 (UTC), or leave it empty for now."
         raise InvalidPrice(why, details=(Detail("at", why),)) from None
@@ -253,7 +306,9 @@ def _target(query: Mapping[str, str], now: datetime) -> Target:
 def _words(target: Target, form: Form) -> str:
     on = f"on {target.provider} {target.model}" if target.model else "on the same models"
     prices = f"the prices of {day(target.at)}" if form.value("at") else "today's prices"
-    return f"{on}, at {prices}"
+    tier = f" at service tier {target.tier}" if target.tier else ""
+    writes = f", with cache writes of {WRITES[target.writes]}" if target.writes else ""
+    return f"{on}{tier}{writes}, at {prices}"
 
 
 def _filled(page: CostsPage, supposed: tuple[Supposition, ...], drifts: tuple[Drift, ...]) -> CostsPage:
@@ -274,6 +329,11 @@ def _filled(page: CostsPage, supposed: tuple[Supposition, ...], drifts: tuple[Dr
         rows=tuple(rows),
         total=_sum_of("All", known, write) if known else None,
         left_out=len(supposed) - len(known),
+        left_out_units=tuple(
+            dict.fromkeys(
+                FURTHER[name].label if name in FURTHER else name for one, _ in known for name in one.unpriced_units
+            )
+        ),
         drifts=_drifts(drifts),
     )
 
