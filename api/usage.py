@@ -48,7 +48,8 @@ from runtally.runs.cost_lines import CostLines, read_cost_lines
 from runtally.spreadsheets import guarded
 from runtally.usage.deleted_queries import DeletedCosts, read_deleted
 from runtally.usage.dimensions import KEY, OTHER
-from runtally.usage.groups.groups import GroupAnswer, GroupSource, Sums, read_groups_of
+from runtally.usage.groups.groups import GroupAnswer, Sums, read_groups_of
+from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.plan import Group
 from runtally.usage.snapshots import Snapshots
 from runtally.usage.totals import NO_RUNS
@@ -227,7 +228,7 @@ async def read_answer(snapshots: Snapshots, control: Connection, asked: UsageReq
     """Answer a query. Raises `DimensionNotTracked`."""
     if asked.has_lines:
         return await read_cost_lines(snapshots, control, asked.question)
-    return await read_groups_of([GroupSource.of(one) for one in snapshots.every], asked.question)
+    return await read_groups_of([GroupRowReader.of(one) for one in snapshots.every], asked.question)
 
 
 async def _names(control: Connection, answer: GroupAnswer | CostLines) -> Mapping[UUID, str] | None:

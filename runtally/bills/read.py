@@ -20,7 +20,8 @@ from runtally.units import COUNT_COLUMNS, Usage
 from runtally.usage.deleted_queries import read_deleted
 from runtally.usage.dimensions import MODEL, PROVIDER
 from runtally.usage.filter import RunFilter
-from runtally.usage.groups.groups import GroupSource, read_groups_of
+from runtally.usage.groups.groups import read_groups_of
+from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.overview.project_queries import select_dropped_before
 from runtally.usage.plan import GroupQuestion
 from runtally.usage.question import LatencyDetail
@@ -84,7 +85,7 @@ async def _read_runs(
 
 
 async def _read_sums(snapshots: Snapshots, question: GroupQuestion) -> Iterator[tuple[date, PricedAlike]]:
-    answer = await read_groups_of([GroupSource.of(one) for one in snapshots.every], question)
+    answer = await read_groups_of([GroupRowReader.of(one) for one in snapshots.every], question)
     return (
         (
             question.timeline.starts[number].date(),

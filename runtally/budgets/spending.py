@@ -13,7 +13,7 @@ from runtally.models.budget import BudgetPeriod
 from runtally.models.name_rule import NameStorage
 from runtally.names.live import LiveNames
 from runtally.usage.dimensions import OTHER
-from runtally.usage.groups.groups import GroupSource, read_groups_of
+from runtally.usage.groups.groups import read_groups_of
 from runtally.usage.groups.queries import select_tracked
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.plan import GroupQuestion
@@ -111,9 +111,7 @@ async def read_state(
     spendings = list[Spending]()
     try:
         for each in (terms, *([replace(terms, value=hashed)] if hashed else ())):
-            groups = await read_groups_of(
-                [GroupSource(GroupRowReader.over(one)) for one in connections], _question(each, now)
-            )
+            groups = await read_groups_of([GroupRowReader.over(one) for one in connections], _question(each, now))
             spendings += [
                 Spending(group[0] if group and group[0] else each.value, sums.totals.cost_usd, sums.totals.unpriced)
                 for group, sums in groups.groups.items()

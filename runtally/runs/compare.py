@@ -18,6 +18,7 @@ from runtally.runs.sample_queries import SampledRun, select_sample
 from runtally.usage.dimensions import SESSION
 from runtally.usage.filter import RunFilter
 from runtally.usage.groups.groups import Values, read_groups, read_values, read_whole_latencies
+from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.memo import DayMemo
 from runtally.usage.plan import GroupQuestion
 from runtally.usage.question import LatencyDetail
@@ -116,21 +117,22 @@ async def read_runs(
 ) -> ComparedRuns:
     """Read the sums of a project's runs over a time. Raises `DimensionNotTracked` without stored sums if there are too many runs."""
     question = GroupQuestion(timeline.as_one_bucket(), run_filter, latencies=LatencyDetail.NONE)
-    totals = (await read_groups(connection, question, memo)).total
+    reader = GroupRowReader.over(connection, memo)
+    totals = (await read_groups(reader, question)).total
     if not totals.runs:
         return ComparedRuns(totals)
     sample = await select_sample(connection, run_filter, timeline.span)
     values, estimates = _ratios(totals, sample)
     sessions, refused = None, None
     try:
-        sessions = await read_values(connection, _by_session(question), totals.runs, memo)
+        sessions = await read_values(reader, _by_session(question), totals.runs)
     except DimensionNotTracked as error:
         refused = error.message
     if sessions is not None and sessions.runs < totals.runs:
         sessions, refused = None, "On some days there are more sessions than sums are kept of."
     if sessions is not None and sessions.ranks:
         _add(Figure.COST_PER_SESSION, *await asyncio.to_thread(_per_session, sessions), values, estimates)
-    latencies = await read_whole_latencies(connection, question, memo)
+    latencies = await read_whole_latencies(reader, question)
     if latencies is not None and latencies.sketches:
         for figure, rank in ((Figure.P50_LATENCY, P50), (Figure.P95_LATENCY, P95)):
             found = _percentile(latencies, rank)

@@ -22,7 +22,7 @@ from runtally.runs.cost_line_queries import PricedAlike, Varying, select_priced_
 from runtally.units import LINES, Measured
 from runtally.usage import masking
 from runtally.usage.dimensions import OTHER
-from runtally.usage.groups.groups import GroupSource, read_groups_of
+from runtally.usage.groups.groups import read_groups_of
 from runtally.usage.groups.parts import parts_of
 from runtally.usage.groups.queries import count_runs
 from runtally.usage.groups.rows import GroupRowReader
@@ -156,15 +156,13 @@ async def read_priced_alike(
 
 async def _rows(snapshot: Snapshot, question: GroupQuestion, varying: Varying, *, is_added: bool) -> list[PricedAlike]:
     """Read the sums of a database; those of closed days are in the memo."""
-    reader = GroupRowReader(snapshot.reads, snapshot.archive)
+    reader = GroupRowReader.of(snapshot)
     # Everything that the sums do not depend on.
     asked = GroupQuestion(question.timeline, question.filter, question.by, latencies=LatencyDetail.NONE)
     rows: list[PricedAlike] = []
-    for part in await parts_of(reader, asked, snapshot.memo, None, is_added=is_added):
+    for part in await parts_of(reader, asked, is_added=is_added):
         of_part = replace(asked, timeline=part.timeline)
-        read = partial(_read, reader, of_part, varying)
-        key = "cost lines", replace(of_part, timeline=replace(part.timeline, now=part.timeline.span.since)), varying
-        rows += await (part.memo.of(key, part.version, part.timeline.now, read) if part.memo else read())
+        rows += await part.remembered(("cost lines", of_part, varying), partial(_read, reader, of_part, varying))
     return rows
 
 
@@ -239,7 +237,7 @@ async def _add_removed(snapshots: Snapshots, question: GroupQuestion, slices: di
             "or group and filter by no more than provider and model, and their cost is a line of its own."
         )
     sums = replace(question, measures=("runs", "unpriced", "cost_usd"), limit=MAX_ROWS, latencies=LatencyDetail.NONE)
-    answer = await read_groups_of([GroupSource.of(one) for one in snapshots.every], sums)
+    answer = await read_groups_of([GroupRowReader.of(one) for one in snapshots.every], sums)
     for place, stored in answer.slices.items():
         found = slices.setdefault(place, GroupLines())
         if rest := stored.totals.cost_usd - found.cost_usd:

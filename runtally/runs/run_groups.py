@@ -17,7 +17,7 @@ from runtally.runs.failures import MAX_FAILED_RUNS
 from runtally.runs.run_group_queries import GroupKind, GroupSort, RunGroup
 from runtally.usage.dimensions import OTHER, SESSION
 from runtally.usage.filter import Outcome, Period, RunFilter
-from runtally.usage.groups.groups import GroupSource, has_hidden_values, read_groups
+from runtally.usage.groups.groups import has_hidden_values, read_groups
 from runtally.usage.groups.queries import select_tracked
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.plan import GroupQuestion
@@ -138,7 +138,7 @@ async def _by_sums(connection: Connection, question: ListQuestion, now: datetime
     ranked = [_of_totals(id_, sums.totals) for [id_], sums in answer.groups.items() if id_ not in {None, OTHER}]
     shown = ranked[question.offset : question.offset + _LIMIT]
     found = await _looked_up(connection, question, shown)
-    has_hidden = await has_hidden_values([GroupSource(reader)], of_sums)
+    has_hidden = await has_hidden_values([reader], of_sums)
     return GroupPage(found, _has_more(question, shown), has_hidden=has_hidden)
 
 

@@ -36,7 +36,7 @@ class DatabaseReader:
         self._is_added = is_added
         self.reads = snapshot.reads
         self.connection = self.reads.connection
-        self.groups = GroupRowReader(self.reads, snapshot.archive)
+        self.groups = GroupRowReader.of(snapshot)
         self.memo = snapshot.memo
         self.project_id = project_id
         self.now = now

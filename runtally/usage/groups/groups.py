@@ -9,13 +9,12 @@ from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping, Se
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from runtally.db.combined import gathered
 from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked
 from runtally.usage import masking
-from runtally.usage.days.versions import Days
 from runtally.usage.groups.derived import named_rows, ranks_of
 from runtally.usage.groups.parts import GroupLatencies, Part, parts_of
 from runtally.usage.groups.queries import GroupRows
@@ -26,7 +25,6 @@ from runtally.usage.memo import DayMemo
 from runtally.usage.plan import Group, GroupQuestion
 from runtally.usage.question import LatencyDetail
 from runtally.usage.sketch import NO_LATENCIES, Latencies, Latency
-from runtally.usage.snapshots import Snapshot
 from runtally.usage.totals import Totals, group_sum, total_of
 
 Found = TypeVar("Found")
@@ -74,21 +72,6 @@ class GroupAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupSource:
-    """A database that groups are read from."""
-
-    reader: GroupRowReader
-    memo: DayMemo | None = None
-    """Without one all days are read."""
-    days: Days | None = None
-    """The state of its days, where it was read already."""
-
-    @classmethod
-    def of(cls, snapshot: Snapshot) -> Self:
-        return cls(GroupRowReader(snapshot.reads, snapshot.archive), snapshot.memo)
-
-
-@dataclass(frozen=True, slots=True)
 class Values:
     """The ranks of all values of a dimension, without their names."""
 
@@ -98,48 +81,44 @@ class Values:
 
 
 async def read_groups(
-    connection: "Connection | GroupRowReader",
-    question: GroupQuestion,
-    memo: DayMemo | None = None,
-    days: Days | None = None,
+    connection: "Connection | GroupRowReader", question: GroupQuestion, memo: DayMemo | None = None
 ) -> GroupAnswer:
     """Answer a question about groups of runs. Raises `DimensionNotTracked` where too many runs would have to be read.
 
     The statements of the connection must see one moment.
     """
-    return await read_groups_of([GroupSource(GroupRowReader.over(connection), memo, days)], question)
+    return await read_groups_of([GroupRowReader.over(connection, memo)], question)
 
 
-async def read_groups_of(sources: Sequence[GroupSource], question: GroupQuestion) -> GroupAnswer:
+async def read_groups_of(readers: Sequence[GroupRowReader], question: GroupQuestion) -> GroupAnswer:
     """Answer a question about the runs of several databases together, as `read_groups` does of one."""
     masking.demand_open(question.filter.project_id, question.filter.dimensions)
-    return await _answer(question, await _parts_of_each(sources, question))
+    return await _answer(question, await _parts_of_each(readers, question))
 
 
-async def count_groups(sources: Sequence[GroupSource], question: GroupQuestion, most: int) -> int:
+async def count_groups(readers: Sequence[GroupRowReader], question: GroupQuestion, most: int) -> int:
     """Count the groups of each part of the time, so that a group of several parts counts several times.
 
     Stops at the part where there are more than `most`. Raises `DimensionNotTracked` where too many runs would have to be read.
     """
     masking.demand_open(question.filter.project_id, question.filter.dimensions)
     count = 0
-    for part in await _parts_of_each(sources, question):
+    for part in await _parts_of_each(readers, question):
         count += await part.count(question, most)
         if count > most:
             break
     return count
 
 
-async def has_hidden_values(sources: Sequence[GroupSource], question: GroupQuestion) -> bool:
+async def has_hidden_values(readers: Sequence[GroupRowReader], question: GroupQuestion) -> bool:
     """Return whether values of the question's key have no sums of their own on some day, so that the rest includes them."""
-    parts = await _parts_of_each(sources, question)
+    parts = await _parts_of_each(readers, question)
     return any(await _each(parts, lambda part: part.has_hidden_values(question)))
 
 
-async def _parts_of_each(sources: Sequence[GroupSource], question: GroupQuestion) -> list[Part]:
+async def _parts_of_each(readers: Sequence[GroupRowReader], question: GroupQuestion) -> list[Part]:
     """Return the parts of a question's time in each database."""
-    is_added = len(sources) > 1
-    found = await gathered(parts_of(one.reader, question, one.memo, one.days, is_added=is_added) for one in sources)
+    found = await gathered(parts_of(reader, question, is_added=len(readers) > 1) for reader in readers)
     return [part for parts in found for part in parts]
 
 
@@ -182,16 +161,13 @@ async def _answer(question: GroupQuestion, parts: Sequence[Part]) -> GroupAnswer
     )
 
 
-async def read_values(
-    connection: Connection, question: GroupQuestion, runs: int, memo: DayMemo | None = None
-) -> Values:
+async def read_values(reader: GroupRowReader, question: GroupQuestion, runs: int) -> Values:
     """Read the rank of every value of the dimension that a question groups by; there are no more of them than its runs.
 
     Raises `DimensionNotTracked` where too many runs would have to be read, or too many values.
     """
     masking.demand_open(question.filter.project_id, question.filter.dimensions)
-    reader = GroupRowReader.over(connection)
-    parts = await parts_of(reader, question, memo, None)
+    parts = await parts_of(reader, question)
     for part in parts if runs > MAX_VALUES_READ else ():
         if await part.count(question, MAX_VALUES_READ) > MAX_VALUES_READ:
             names = " and ".join(one.name for one in question.by)
@@ -208,14 +184,11 @@ def _values_of(found: Sequence[Ranks]) -> Values:
     return Values(tuple(rank for group, rank in ranks.items() if None not in group), runs)
 
 
-async def read_whole_latencies(
-    connection: Connection, question: GroupQuestion, memo: DayMemo | None = None, days: Days | None = None
-) -> Latencies | None:
+async def read_whole_latencies(reader: GroupRowReader, question: GroupQuestion) -> Latencies | None:
     """Read the latencies of all runs of a question without groups; None where too many runs would have to be read."""
     masking.demand_open(question.filter.project_id, question.filter.dimensions)
     whole = replace(question, by=(), named=(), latencies=LatencyDetail.WHOLE)
-    reader = GroupRowReader.over(connection)
-    parts = await parts_of(reader, whole, memo, days)
+    parts = await parts_of(reader, whole)
     if not _has_latencies(whole, parts):
         return None
     found, _ = _added_latencies(whole, await reader.reads.each([part.latencies(whole) for part in parts]))
@@ -245,7 +218,7 @@ async def _highest(question: GroupQuestion, parts: Sequence[Part], found: Sequen
     """Return the groups with the highest rank over all parts, given the ranks of each; None is that of one with too many."""
     ranks = [one for one in found if one is not None]
     if len(ranks) < len(found):
-        whole = replace(parts[0], timeline=question.timeline, memo=None)
+        whole = replace(parts[0], timeline=question.timeline)
         try:
             ranks = [await whole.highest_ranks(question, question.limit + _SPARE_RANKS)]
         except DimensionNotTracked:

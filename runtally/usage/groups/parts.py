@@ -15,7 +15,7 @@ from runtally.usage.groups.queries import GroupRows
 from runtally.usage.groups.ranks import Ranks
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.groups.slices import SliceKey
-from runtally.usage.memo import DayMemo, Version
+from runtally.usage.memo import Version
 from runtally.usage.plan import Group, GroupQuestion
 from runtally.usage.question import LatencyDetail
 from runtally.usage.sketch import Latencies, sketch_of_counts
@@ -47,8 +47,8 @@ class Part:
     reader: GroupRowReader
     timeline: Timeline
     """The buckets of the question; only its span is shorter."""
-    memo: DayMemo | None = None
     version: Version = None
+    """The state of its days; nothing is remembered without it."""
     is_added: bool = False
     """Whether other databases have runs of the same time, so that percentiles of its buckets are not enough."""
 
@@ -61,20 +61,12 @@ class Part:
     async def count(self, question: GroupQuestion, most: int) -> int:
         """Count the groups, up to one more than `most`."""
         asked = self._asked_of_ranks(question)
-
-        async def read() -> int:
-            return await self.reader.count(asked, most)
-
-        return await self._remembered(f"groups up to {most}", asked, read)
+        return await self.remembered((f"groups up to {most}", asked), lambda: self.reader.count(asked, most))
 
     async def ranks(self, question: GroupQuestion) -> Ranks:
         """Read the rank of each group."""
         asked = self._asked_of_ranks(question)
-
-        async def read() -> Ranks:
-            return await self.reader.ranks(asked)
-
-        return await self._remembered("ranks", asked, read)
+        return await self.remembered(("ranks", asked), lambda: self.reader.ranks(asked))
 
     async def ranks_up_to(self, question: GroupQuestion, most: int) -> Ranks | None:
         """Read the rank of each group; None if there are more groups than `most`, unless no other part can be read with it."""
@@ -86,17 +78,13 @@ class Part:
             found = await self.reader.ranks(asked, most + 1)
             return _TOO_MANY if len(found.places) > most else found
 
-        found = await self._remembered(_up_to(most), asked, read)
+        found = await self.remembered((_up_to(most), asked), read)
         return None if found is _TOO_MANY else found
 
     async def has_hidden_values(self, question: GroupQuestion) -> bool:
         """Return whether values of the question's key have no sums of their own on some day."""
         asked = self._asked_of_ranks(question)
-
-        async def read() -> bool:
-            return await self.reader.has_hidden_values(asked)
-
-        return await self._remembered("hidden values", asked, read)
+        return await self.remembered(("hidden values", asked), lambda: self.reader.has_hidden_values(asked))
 
     async def highest_ranks(self, question: GroupQuestion, count: int) -> Ranks:
         """Read the rank of so many groups, those with the highest."""
@@ -104,17 +92,12 @@ class Part:
 
     def has_ranks(self, question: GroupQuestion, most: int) -> bool:
         """Return whether it is remembered what `ranks_up_to` returns."""
-        key = _key(_up_to(most), self._asked_of_ranks(question))
-        return self.memo is not None and self.memo.get(key, self.version, self.timeline.now) is not None
+        return self._known(_up_to(most), self._asked_of_ranks(question)) is not None
 
     async def rows(self, question: GroupQuestion) -> GroupRows:
         """Read the sums of the question's named groups and of all others, over this whole part and in each bucket."""
         asked = replace(question, timeline=self.timeline, latencies=LatencyDetail.NONE)
-
-        async def read() -> GroupRows:
-            return await self.reader.rows(asked)
-
-        return await self._remembered("sums", asked, read)
+        return await self.remembered(("sums", asked), lambda: self.reader.rows(asked))
 
     async def latencies(self, question: GroupQuestion) -> GroupLatencies | None:
         """Read the latencies of the question's named groups and of all others; None if there are too many runs to read."""
@@ -125,7 +108,7 @@ class Part:
             return _TOO_LARGE if counts is None else self._latencies_of(counts, question)
 
         try:
-            found = await self._remembered(what, asked, read)
+            found = await self.remembered((what, asked), read)
         except ArchiveNotRead:
             # It may be readable in a moment, so it is not remembered.
             return None
@@ -148,9 +131,7 @@ class Part:
 
     def is_known_as_too_large(self, question: GroupQuestion) -> bool:
         """Return whether it is remembered that latencies would have to be read from too many runs."""
-        if self.memo is None:
-            return False
-        return self.memo.get(_key(*self._asked_of_latencies(question)), self.version, self.timeline.now) is _TOO_LARGE
+        return self._known(*self._asked_of_latencies(question)) is _TOO_LARGE
 
     def _asked_of_latencies(self, question: GroupQuestion) -> tuple[str, GroupQuestion]:
         is_whole = question.latencies is LatencyDetail.WHOLE
@@ -159,10 +140,18 @@ class Part:
         whole = "in another database" if self.is_added else f"until {question.timeline.span.until}"
         return f"latencies {whole}", asked
 
-    async def _remembered(self, what: str, asked: GroupQuestion, read: Callable[[], Awaitable[Value]]) -> Value:
-        if self.memo is None:
+    async def remembered(
+        self, asked: tuple[Hashable, GroupQuestion, *tuple[Hashable, ...]], read: Callable[[], Awaitable[Value]]
+    ) -> Value:
+        """Return the answer to what is asked about this part from the memo, or read it."""
+        if self.reader.memo is None or self.version is None:
             return await read()
-        return await self.memo.of(_key(what, asked), self.version, self.timeline.now, read)
+        return await self.reader.memo.of(_key(*asked), self.version, self.timeline.now, read)
+
+    def _known(self, what: str, asked: GroupQuestion) -> object | None:
+        if self.reader.memo is None or self.version is None:
+            return None
+        return self.reader.memo.get(_key(what, asked), self.version, self.timeline.now)
 
     def _asked_of_ranks(self, question: GroupQuestion) -> GroupQuestion:
         return replace(question, timeline=self.timeline, latencies=LatencyDetail.NONE).of_ranks()
@@ -172,19 +161,12 @@ def _up_to(most: int) -> str:
     return f"ranks up to {most}"
 
 
-def _key(what: str, asked: GroupQuestion) -> Hashable:
+def _key(what: Hashable, asked: GroupQuestion, *more: Hashable) -> Hashable:
     """Return what an answer is remembered by: the moment it is asked says nothing of days that are over."""
-    return what, replace(asked, timeline=replace(asked.timeline, now=asked.timeline.span.since))
+    return what, replace(asked, timeline=replace(asked.timeline, now=asked.timeline.span.since)), *more
 
 
-async def parts_of(
-    reader: GroupRowReader,
-    question: GroupQuestion,
-    memo: DayMemo | None,
-    days: Days | None,
-    *,
-    is_added: bool = False,
-) -> list[Part]:
+async def parts_of(reader: GroupRowReader, question: GroupQuestion, *, is_added: bool = False) -> list[Part]:
     """Return the closed days and the rest of the time, if there are any; without a memo one part of all."""
     timeline, project_id = question.timeline, question.filter.project_id
     span, midnight = timeline.span, start_of_day(timeline.now)
@@ -194,10 +176,9 @@ async def parts_of(
     hours = TimeSpan(max(closed), floor(min(timeline.now, span.until), _QUARTER if is_past else _HOUR))
     if project_id is None or not hours or not _is_read_by_hour(question, is_past=is_past):
         hours = TimeSpan(hours.since, hours.since)
-    if memo is None or not (closed or hours):
+    if reader.memo is None or not (closed or hours):
         return [Part(reader, timeline, is_added=is_added)]
-    days = days or await Days.read(reader.connection, project_id, start_of_day(span.since))
-    reader.days = days
+    days = reader.days = reader.days or await Days.read(reader.connection, project_id, start_of_day(span.since))
     tracked, of_hours = await reader.reads.together(
         reader.tracked(question), _version_of_hours(reader, question, hours, days)
     )
@@ -205,7 +186,7 @@ async def parts_of(
     if days.is_dropping or None in versions.values():
         return [Part(reader, timeline, is_added=is_added)]
     parts = [
-        Part(reader, replace(timeline, span=one), memo, (version, tracked.is_tracked, tracked.version), is_added)
+        Part(reader, replace(timeline, span=one), (version, tracked.is_tracked, tracked.version), is_added)
         for one, version in versions.items()
     ]
     last = parts[-1].timeline.span.until

@@ -36,9 +36,10 @@ from runtally.usage.groups.derived import (
 from runtally.usage.groups.queries import GroupRows, TrackedState
 from runtally.usage.groups.ranks import Ranks
 from runtally.usage.groups.slices import ANY_VALUE, ArchivedSlices, SliceKey, WaitingRuns, select_waiting
-from runtally.usage.memo import Version
+from runtally.usage.memo import DayMemo, Version
 from runtally.usage.overview.project_queries import select_dropped_before
 from runtally.usage.plan import Group, GroupQuestion, Plan, keeps_all_but_failed, plan_of, with_status, without_key
+from runtally.usage.snapshots import Snapshot
 from runtally.usage.sources import Source
 from runtally.usage.timeline import DAY
 from runtally.usage.window import TimeSpan
@@ -49,11 +50,14 @@ MAX_RUNS_READ = 100_000
 class GroupRowReader:
     """A reader of groups over a connection whose statements see one snapshot."""
 
-    def __init__(self, reads: CombinedReads, archive: ArchivedGroups | None = None) -> None:
-        """With no archive of its own it reads that of the request."""
+    def __init__(
+        self, reads: CombinedReads, archive: ArchivedGroups | None = None, memo: DayMemo | None = None
+    ) -> None:
+        """With no archive of its own it reads that of the request; without a memo it reads all days."""
         self.reads = reads
         self.connection = reads.connection
         self.archive = archive or archived.in_use()
+        self.memo = memo
         self.days: Days | None = None
         """The days of the questions, where they were read already."""
         self._missing: dict[tuple[str | None, TimeSpan], bool] = {}
@@ -64,9 +68,13 @@ class GroupRowReader:
         self._hours: dict[tuple[str, TimeSpan], Version] = {}
 
     @classmethod
-    def over(cls, connection: "Connection | GroupRowReader") -> "GroupRowReader":
+    def over(cls, connection: "Connection | GroupRowReader", memo: DayMemo | None = None) -> "GroupRowReader":
         """Return the reader over a connection, or the connection if it is that already: what it has found is not read again."""
-        return connection if isinstance(connection, GroupRowReader) else cls(CombinedReads.over(connection))
+        return connection if isinstance(connection, GroupRowReader) else cls(CombinedReads.over(connection), memo=memo)
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> "GroupRowReader":
+        return cls(snapshot.reads, snapshot.archive, snapshot.memo)
 
     async def tracked(self, question: GroupQuestion) -> TrackedState:
         """Return whether sums of the question's key are stored; read once."""
