@@ -18,6 +18,10 @@ class ArchiveConditions(Conditions):
     def path(self, key: str) -> str:
         return self._way([key])
 
+    def each_of(self, values: str, name: str, *, has_any: bool) -> str:
+        of_any, of_none = (f"{values} || ['']", "[]") if has_any else (values, "[NULL]")
+        return f" CROSS JOIN unnest(CASE WHEN len({values}) > 0 THEN {of_any} ELSE {of_none} END) AS {name} (value)"
+
     def has_tag(self, tag: str) -> str:
         return f"list_contains(tags, {self.value(tag)})"
 

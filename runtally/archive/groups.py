@@ -10,14 +10,12 @@ from runtally.archive.queries import KeptFile
 from runtally.archive.reading import ArchivedRuns
 from runtally.clock import start_of_day
 from runtally.db.database import Connection
-from runtally.models.dimension import DIMENSION_MEASURES
 from runtally.models.measures import columns_over_runs, measures_named
-from runtally.usage.groups.slices import SliceKey, listed_column, names_of, read_group, unusual, valued_column
+from runtally.usage.groups.slices import INPUTS, SliceKey, names_of, read_group, value_columns
 from runtally.usage.plan import GroupQuestion, Plan
 from runtally.usage.sketch import LATENCY
 from runtally.usage.window import TimeSpan
 
-_INPUTS = ", ".join(("status", "without_usage", *dict.fromkeys(one.summed for one in DIMENSION_MEASURES if one.summed)))
 _DAY = timedelta(days=1)
 
 
@@ -73,31 +71,18 @@ class ArchivedGroupReader:
 def _runs_sql(found: ArchiveConditions, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]) -> str:
     """SQL of the runs of some spans, each with the number of its bucket and its values; once for each value of a list."""
     starts = question.timeline.starts
-    columns, joined, which = ["0 AS number"], "", ""
+    number, of_starts = "0 AS number", ""
     if len(starts) > 1:
-        columns = ["starts.number"]
-        joined = f""" ASOF JOIN (SELECT unnest({found.value(list(starts), "timestamptz[]")}) AS start,
+        number = "starts.number"
+        of_starts = f""" ASOF JOIN (SELECT unnest({found.value(list(starts), "timestamptz[]")}) AS start,
                           unnest(range({len(starts)}))::int AS number) AS starts
               ON runs.occurred_at >= starts.start"""
-    for one, name in zip(question.by, names_of(question.by), strict=True):
-        value = found.value_of(one)
-        is_valued = one == plan.rest_of
-        if one.is_list:
-            # Where all others are the rest, those with any value are counted by themselves, because each is in several groups.
-            none = "[]" if is_valued else "[NULL]"
-            any_value = f"{value} || ['']" if is_valued else value
-            joined += f"\n       CROSS JOIN unnest(CASE WHEN len({value}) > 0 THEN {any_value} ELSE {none} END) AS each_{name} (value)"
-            value = f"each_{name}.value"
-            columns.append(listed_column(value, name))
-            continue
-        if is_valued and not one.unusual:
-            which += f" AND {value} IS NOT NULL"
-        columns.append(valued_column(value, name))
+    columns, joined, which = value_columns(found, question.by, plan.rest_of)
     found.add(question.filter)
     times = " OR ".join(
         f"(occurred_at >= {found.value(span.since, 'timestamptz')} AND occurred_at < {found.value(span.until, 'timestamptz')})"
         for span in spans
     )
-    return f"""(SELECT {", ".join(columns)}, {LATENCY} AS latency, {_INPUTS}
-          FROM runs{joined}
-         WHERE {found.sql} AND ({times}){which}{unusual(plan)}) AS valued"""
+    return f"""(SELECT {number}{columns}, {LATENCY} AS latency, {INPUTS}
+          FROM runs{of_starts}{joined}
+         WHERE {found.sql} AND ({times}){which}) AS valued"""

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from runtally.db.database import Connection
 from runtally.units import COUNT_COLUMNS, FURTHER, FURTHER_UNITS, TOKEN_KINDS, WHOLES, Measured, Unit, Usage
 from runtally.usage.conditions import Conditions
-from runtally.usage.groups.slices import listed_column, names_of, number_sql, read_group, valued_column
+from runtally.usage.groups.slices import names_of, number_sql, read_group, value_columns
 from runtally.usage.plan import Group, GroupQuestion
 from runtally.usage.summary_queries import runs_during
 from runtally.usage.window import TimeSpan
@@ -127,14 +127,7 @@ def _number(count: Decimal) -> int | float:
 
 def _runs_sql(found: Conditions, question: GroupQuestion, span: TimeSpan, varying: Varying) -> str:
     """SQL of the runs of a span with the columns of `_KEY`, the values of their groups and their counts."""
-    columns, sources = list[str](), ""
-    for one, name in zip(question.by, names_of(question.by), strict=True):
-        value = found.value_of(one)
-        if one.is_list:
-            sources += f" LEFT JOIN LATERAL unnest({value}) AS each_{name} (value) ON TRUE"
-            columns.append(listed_column(f"each_{name}.value", name))
-        else:
-            columns.append(valued_column(value, name))
+    columns, joined, _ = value_columns(found, question.by)
     starts = found.value(list(question.timeline.starts), "timestamptz[]")
     varies, is_timed, is_long = (
         _is_of(found, "price_entry_id", ids, "bigint[]") for ids in (varying.entries, varying.timed, varying.long)
@@ -156,9 +149,9 @@ def _runs_sql(found: Conditions, question: GroupQuestion, span: TimeSpan, varyin
         "single": f"CASE WHEN NOT ({_CAN_BE_ADDED}) THEN runs.project_id || chr(31) || runs.id END",
     }
     runs, _, conditions = runs_during(found, question.filter, span).partition("WHERE")
-    listed = ", ".join((*(f"{sql} AS {name}" for name, sql in key.items()), *columns))
-    return f"""SELECT {listed}, cost_usd, occurred_at, {_COUNTS}, units
-    FROM {runs}{sources}
+    listed = ", ".join(f"{sql} AS {name}" for name, sql in key.items())
+    return f"""SELECT {listed}{columns}, cost_usd, occurred_at, {_COUNTS}, units
+    FROM {runs}{joined}
    WHERE {conditions}"""
 
 

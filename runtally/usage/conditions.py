@@ -79,6 +79,13 @@ class Conditions:
         """SQL of the dimension's value over the columns of runs, NULL for runs without one."""
         return dimension.value_sql(self.path)
 
+    def each_of(self, values: str, name: str, *, has_any: bool) -> str:
+        """SQL that joins each value of a list, and NULL for none; with `has_any` a blank one besides, and nothing for none."""
+        if has_any:
+            of_any = f"CASE WHEN cardinality({values}) > 0 THEN {values} || ''::text END"
+            return f" CROSS JOIN LATERAL unnest({of_any}) AS {name} (value)"
+        return f" LEFT JOIN LATERAL unnest({values}) AS {name} (value) ON TRUE"
+
     def has_tag(self, tag: str) -> str:
         return f"tags @> ARRAY[{self.value(tag)}]"
 

@@ -98,7 +98,7 @@ async def count_runs(
         conditions = Conditions()
         runs = runs_during(conditions, walked, span)
         most = conditions.value(limit + 1 - found, "bigint")
-        sql = f"SELECT count(*) FROM (SELECT FROM {runs}{unusual(plan)} LIMIT {most}) AS read"
+        sql = f"SELECT count(*) FROM (SELECT FROM {runs}{unusual(plan.rest_of)} LIMIT {most}) AS read"
         found += await connection.fetchval(sql, *conditions.values)
         if found > limit:
             break

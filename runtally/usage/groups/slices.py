@@ -37,8 +37,8 @@ DAY_START = "day::timestamp AT TIME ZONE 'UTC'"
 _HOUR = "(day + make_interval(hours => hour)) AT TIME ZONE 'UTC'"
 _ARRAYS = {"hour": "hours", "value": "dimension_values", "provider": "providers", "model": "models"}
 _VALUE = f"CASE WHEN value IS NULL THEN '{OTHERS}' WHEN value = '' THEN '{ANY}' ELSE '{VALUE}' || value END"
-# What measures are made of.
-_INPUTS = ", ".join(("status", "without_usage", *dict.fromkeys(one.summed for one in DIMENSION_MEASURES if one.summed)))
+INPUTS = ", ".join(("status", "without_usage", *dict.fromkeys(one.summed for one in DIMENSION_MEASURES if one.summed)))
+"""The columns of runs that measures are made of."""
 
 SliceKey = tuple[int, Group]
 """The number of a bucket, and a group."""
@@ -289,38 +289,29 @@ GROUP BY number{columns}"""
 
 def runs_sql(found: Conditions, question: GroupQuestion, plan: Plan, span: TimeSpan, starts: str) -> str:
     """SQL of the runs of a span, each with the number of its bucket and its values; once for each value of a list."""
-    columns, sources, which = [], list[str](), ""
-    for one, name in zip(question.by, names_of(question.by), strict=True):
-        value = found.value_of(one)
-        is_valued = one == plan.rest_of
+    columns, joined, which = value_columns(found, question.by, plan.rest_of)
+    runs, _, conditions = runs_during(found, question.filter, span).partition("WHERE")
+    return f"""(SELECT {number_sql("occurred_at", starts)} AS number{columns}, {LATENCY} AS latency, {INPUTS}
+            FROM {runs}{joined}
+           WHERE {conditions}{which}) AS valued"""
+
+
+def value_columns(found: Conditions, by: Sequence[Dimension], rest_of: Dimension | None = None) -> tuple[str, str, str]:
+    """SQL of the columns with the values of runs, what is joined for them, and the condition that runs have one of `rest_of`."""
+    columns, joined, which = "", "", unusual(rest_of)
+    for one, name in zip(by, names_of(by), strict=True):
+        value, is_valued = found.value_of(one), one == rest_of
         if one.is_list:
             # All runs that have a value are counted by themselves, because each of them is in several groups.
-            of_any = f"CASE WHEN cardinality({value}) > 0 THEN {value} || ''::text END" if is_valued else value
-            sources.append(
-                f"{'CROSS' if is_valued else 'LEFT'} JOIN LATERAL unnest({of_any}) AS each_{name} (value){'' if is_valued else ' ON TRUE'}"
-            )
+            joined += found.each_of(value, f"each_{name}", has_any=is_valued)
             value = f"each_{name}.value"
-            columns.append(listed_column(value, name))
+            columns += f", CASE WHEN {value} = '' THEN '{ANY}' WHEN {value} IS NULL THEN '{NONE}' ELSE '{VALUE}' || {value} END AS {name}"
             continue
         if is_valued and not one.unusual:
             which += f" AND {value} IS NOT NULL"
-        columns.append(valued_column(value, name))
-    runs, _, conditions = runs_during(found, question.filter, span).partition("WHERE")
-    listed = "".join(f", {column}" for column in columns)
-    return f"""(SELECT {number_sql("occurred_at", starts)} AS number{listed}, {LATENCY} AS latency, {_INPUTS}
-            FROM {runs}{" ".join(sources)}
-           WHERE {conditions}{which}{unusual(plan)}) AS valued"""
+        columns += f", coalesce('{VALUE}' || {value}, '{NONE}') AS {name}"
+    return columns, joined, which
 
 
-def valued_column(value: str, name: str) -> str:
-    """SQL of the column with the value of a run."""
-    return f"coalesce('{VALUE}' || {value}, '{NONE}') AS {name}"
-
-
-def listed_column(value: str, name: str) -> str:
-    """SQL of the column with one value of several, which is empty for a run with any."""
-    return f"CASE WHEN {value} = '' THEN '{ANY}' WHEN {value} IS NULL THEN '{NONE}' ELSE '{VALUE}' || {value} END AS {name}"
-
-
-def unusual(plan: Plan) -> str:
-    return f" AND {plan.rest_of.unusual}" if plan.rest_of and plan.rest_of.unusual else ""
+def unusual(rest_of: Dimension | None) -> str:
+    return f" AND {rest_of.unusual}" if rest_of and rest_of.unusual else ""
