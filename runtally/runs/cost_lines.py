@@ -28,11 +28,9 @@ from runtally.usage.groups.queries import count_runs
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.groups.slices import SliceKey
 from runtally.usage.overview.project_queries import select_dropped_before
-from runtally.usage.plan import Group, GroupQuestion, Plan
+from runtally.usage.plan import Group, GroupQuestion
 from runtally.usage.question import LatencyDetail
 from runtally.usage.snapshots import Snapshot, Snapshots
-from runtally.usage.sources import Source
-from runtally.usage.timeline import Cover
 
 Place = TypeVar("Place", bound=Hashable)
 
@@ -171,8 +169,7 @@ async def _read(reader: GroupRowReader, question: GroupQuestion, varying: Varyin
     is_little = (
         reader.days is not None and reader.days.since <= span.since and reader.days.runs_in(span) <= MAX_RUNS_READ
     )
-    plan = Plan(Source.RUNS, Cover((), (span,)))
-    if not is_little and await count_runs(reader.connection, question, plan, (span,), MAX_RUNS_READ) > MAX_RUNS_READ:
+    if not is_little and await count_runs(reader.connection, question, None, (span,), MAX_RUNS_READ) > MAX_RUNS_READ:
         raise DimensionNotTracked(
             f"More than {MAX_RUNS_READ:,} runs would have to be read for the lines of their costs: ask for a shorter time, or "
             "filter."

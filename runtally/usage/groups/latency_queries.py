@@ -6,45 +6,43 @@ from collections.abc import Collection, Sequence
 from runtally.db.database import Connection
 from runtally.models.rollup import RollupScope
 from runtally.usage.conditions import Conditions
-from runtally.usage.dimensions import Dimension
 from runtally.usage.groups.slices import (
     ANY,
     DAY_START,
     OTHERS,
     VALUE,
+    PlannedQuestion,
     SliceKey,
-    WaitingRuns,
     kept_values,
     key_cte,
+    named_sql,
     names_of,
     number_sql,
     of_days,
     of_key,
     read_group,
     runs_sql,
-    write_value,
 )
-from runtally.usage.plan import Group, GroupQuestion, Plan
+from runtally.usage.plan import Group
 from runtally.usage.summary_queries import stored_in
 from runtally.usage.window import TimeSpan
 
 
 async def select_run_latencies(
-    connection: Connection, question: GroupQuestion, plan: Plan, span: TimeSpan, named: Collection[Group] | None
+    connection: Connection, asked: PlannedQuestion, span: TimeSpan, named: Collection[Group] | None
 ) -> dict[SliceKey, Counter[int]]:
     """Read the latencies of the runs in a span.
 
     Values that may be many count as other unless their group is named; with None each value is a group.
     """
-    found = Conditions()
+    found, question, rest_of = Conditions(), asked.question, asked.plan.rest_of
     starts = found.value(list(question.timeline.starts), "timestamptz[]")
     names = names_of(question.by)
-    runs = runs_sql(found, question, plan, span, starts)
+    runs = runs_sql(found, question, rest_of, span, starts)
     if names and named is not None:
-        values = zip(*named, strict=True) if named else ((),) * len(names)
-        arrays = ", ".join(found.value(list(map(write_value, each)), "text[]") for each in values)
+        rows = named_sql(found, question, named)
         same = " AND ".join(f"named.{name} = valued.{name}" for name in names)
-        are_many = [one == plan.rest_of if plan.rest_of else not one.is_of_few for one in question.by]
+        are_many = [one == rest_of if rest_of else not one.is_of_few for one in question.by]
         columns = ", ".join(
             f"CASE WHEN named.{name} IS NULL AND valued.{name} <> '{ANY}' THEN '{OTHERS}' ELSE valued.{name} END AS {name}"
             if is_many
@@ -53,33 +51,27 @@ async def select_run_latencies(
         )
         runs = f"""(SELECT number, {columns}, latency
             FROM {runs}
-                 LEFT JOIN unnest({arrays}) AS named ({", ".join(names)}) ON {same}) AS grouped"""
-    rows = await connection.fetch(
+                 LEFT JOIN {rows} ON {same}) AS grouped"""
+    found_rows = await connection.fetch(
         f"""SELECT number, ARRAY[{", ".join(names)}]::text[], array_agg(latency)
     FROM {runs}
    WHERE latency IS NOT NULL
 GROUP BY {", ".join(("number", *names))}""",
         *found.values,
     )
-    return {(number, read_group(group)): Counter(latencies) for number, group, latencies in rows}
+    return {(number, read_group(group)): Counter(latencies) for number, group, latencies in found_rows}
 
 
-async def select_value_latencies(  # noqa: PLR0913  # The parts of a statement.
-    connection: Connection,
-    question: GroupQuestion,
-    plan: Plan,
-    key: Dimension,
-    values: Sequence[str],
-    *,
-    waiting: WaitingRuns | None,
+async def select_value_latencies(
+    connection: Connection, asked: PlannedQuestion, values: Sequence[str]
 ) -> dict[SliceKey, Counter[int]]:
     """Read the stored latencies of these values of a key, and of all others as one."""
-    found = Conditions()
+    found, question, waiting = Conditions(), asked.question, asked.waiting
     starts = found.value(list(question.timeline.starts), "timestamptz[]")
-    ctes = key_cte(found, question, key, plan.key_id) + (waiting.bins_cte(found) if waiting else "")
-    on_days = of_days(found, plan.latency_cover.stored)
+    ctes = key_cte(found, asked) + (waiting.bins_cte(found) if waiting else "")
+    on_days = of_days(found, asked.plan.latency_cover.stored)
     number = number_sql(DAY_START, starts)
-    which = " AND ".join(kept_values(found, question, key)) or "TRUE"
+    which = " AND ".join(kept_values(found, question, asked.key)) or "TRUE"
     of_waiting = f"""
                UNION ALL
                   SELECT {number} AS number, value, latency, n
@@ -111,15 +103,13 @@ GROUP BY 1, 2"""
     }
 
 
-async def select_sketch_latencies(
-    connection: Connection, question: GroupQuestion, plan: Plan
-) -> dict[SliceKey, Counter[int]]:
+async def select_sketch_latencies(connection: Connection, asked: PlannedQuestion) -> dict[SliceKey, Counter[int]]:
     """Read the stored latencies of a project, or of all, and those not merged yet."""
-    found = Conditions()
+    found, question = Conditions(), asked.question
     starts = found.value(list(question.timeline.starts), "timestamptz[]")
     scope = found.value(RollupScope(question.filter.project_id).key)
     whose = "TRUE" if question.filter.project_id is None else f"project_id = {scope}"
-    stored = plan.latency_cover.stored
+    stored = asked.plan.latency_cover.stored
     times = " OR ".join(
         f"bucket >= {found.value(one.since, 'timestamptz')} AND bucket < {found.value(one.until, 'timestamptz')}"
         for one in stored

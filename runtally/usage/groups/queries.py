@@ -1,6 +1,6 @@
 """SQL of the ranks and sums of groups. It is built for each question, and independent of the time zone."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -15,11 +15,11 @@ from runtally.usage.groups.slices import (
     ANY,
     OTHERS,
     VALUE,
-    ArchivedSlices,
+    PlannedQuestion,
     SliceKey,
-    WaitingRuns,
     archived_slices,
     key_cte,
+    named_sql,
     names_of,
     of_days,
     of_key,
@@ -28,9 +28,8 @@ from runtally.usage.groups.slices import (
     stored_slices,
     unusual,
     value_slices,
-    write_value,
 )
-from runtally.usage.plan import Group, GroupQuestion, Plan
+from runtally.usage.plan import Group, GroupQuestion
 from runtally.usage.sources import Source
 from runtally.usage.summary_queries import runs_during, totals_reader
 from runtally.usage.sums.values import keys_of
@@ -90,7 +89,7 @@ async def select_tracked(connection: Connection, project_id: str | None, key: st
 
 
 async def count_runs(
-    connection: Connection, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan], limit: int
+    connection: Connection, question: GroupQuestion, rest_of: Dimension | None, spans: Sequence[TimeSpan], limit: int
 ) -> int:
     """Count the runs to read in these spans, up to one more than the limit."""
     found, walked = 0, question.filter.as_indexed
@@ -98,21 +97,19 @@ async def count_runs(
         conditions = Conditions()
         runs = runs_during(conditions, walked, span)
         most = conditions.value(limit + 1 - found, "bigint")
-        sql = f"SELECT count(*) FROM (SELECT FROM {runs}{unusual(plan.rest_of)} LIMIT {most}) AS read"
+        sql = f"SELECT count(*) FROM (SELECT FROM {runs}{unusual(rest_of)} LIMIT {most}) AS read"
         found += await connection.fetchval(sql, *conditions.values)
         if found > limit:
             break
     return found
 
 
-async def select_hidden_days(
-    connection: Connection, question: GroupQuestion, plan: Plan, key: Dimension, waiting: WaitingRuns | None
-) -> list[datetime]:
+async def select_hidden_days(connection: Connection, asked: PlannedQuestion) -> list[datetime]:
     """List the days on which runs with the selected value may be part of "(other)"."""
-    found = Conditions()
-    value = found.value(question.filter.value_of(key))
-    ctes = key_cte(found, question, key, plan.key_id) + (waiting.slices_cte(found) if waiting else "")
-    days = of_days(found, plan.cover.stored)
+    found, question, waiting = Conditions(), asked.question, asked.waiting
+    value = found.value(question.filter.value_of(asked.key))
+    ctes = key_cte(found, asked) + (waiting.slices_cte(found) if waiting else "")
+    days = of_days(found, asked.plan.cover.stored)
     parts = [
         f"""SELECT project_id, day, array_position(dimension_values, NULL) IS NOT NULL AS is_full,
          {value} = ANY (dimension_values) AS is_known
@@ -135,40 +132,30 @@ ORDER BY start"""
     return [row[0] for row in await connection.fetch(sql, *found.values)]
 
 
-async def select_has_hidden(connection: Connection, question: GroupQuestion, plan: Plan, key: Dimension) -> bool:
+async def select_has_hidden(connection: Connection, asked: PlannedQuestion) -> bool:
     """Return whether the stored sums of a day combine some values of a key as "(other)"."""
     found = Conditions()
-    sql = f"""{key_cte(found, question, key, plan.key_id)}
+    sql = f"""{key_cte(found, asked)}
   SELECT EXISTS (SELECT
                    FROM dimension_sums
-                  WHERE {of_key(question)}
+                  WHERE {of_key(asked.question)}
                     AND detail = '{Detail.DAY}'
-                    AND {of_days(found, plan.cover.stored)}
+                    AND {of_days(found, asked.plan.cover.stored)}
                     AND array_position(dimension_values, NULL) IS NOT NULL)"""
     [row] = await connection.fetch(sql, *found.values)
     return bool(row[0])
 
 
-async def select_ranks(  # noqa: PLR0913  # The parts of a statement.
-    connection: Connection,
-    question: GroupQuestion,
-    plan: Plan,
-    *,
-    waiting: WaitingRuns | None,
-    archived: ArchivedSlices = (),
-    most: int | None = None,
-) -> Ranks:
+async def select_ranks(connection: Connection, asked: PlannedQuestion, most: int | None = None) -> Ranks:
     """Read the rank of each group, or of so many with the highest, with the measures of `of_ranks`.
 
     There may be many, so all of them are one row, and their measures text, which is read faster than decimals.
     """
-    found = Conditions()
-    slices = _slices_sql(found, question, plan, archived, waiting)
+    found, question = Conditions(), asked.question
+    slices = _slices_sql(found, asked)
     if slices is None:
         return Ranks.of({})
     names = names_of(question.by)
-    sums = ", ".join(f"{one.over_sums} AS {one.name}" for one in measures_named(*question.measures))
-    told_apart = " AND ".join(f"{name} NOT IN ('{ANY}', '{OTHERS}')" for name in names)
     measure = " + ".join(question.ranked_measures)
     if question.rank_by.endswith("_usd"):
         measure = f"trunc({measure} * 1e{USD_DECIMALS})"
@@ -176,9 +163,9 @@ async def select_ranks(  # noqa: PLR0913  # The parts of a statement.
     sql = f"""{slices}
   SELECT {", ".join(f"array_agg({name})" for name in names)}, array_agg(measure::text), array_agg(runs)
     FROM (SELECT *, {measure} AS measure
-            FROM (SELECT {", ".join(names)}, {sums}
+            FROM (SELECT {", ".join(names)}, {_sums(question)}
                     FROM slices
-                   WHERE {told_apart}
+                   WHERE {_told_apart(names)}
                 GROUP BY {", ".join(names)}
                   HAVING sum(runs) <> 0) AS summed
         ORDER BY measure DESC, runs DESC{"".join(f', {name} COLLATE "C"' for name in names)}{limit}) AS ranked"""
@@ -191,66 +178,42 @@ async def select_ranks(  # noqa: PLR0913  # The parts of a statement.
     return Ranks.sorted(groups, list(map(int, measures)), runs)
 
 
-async def select_valued(  # noqa: PLR0913  # The parts of a statement.
-    connection: Connection,
-    question: GroupQuestion,
-    plan: Plan,
-    rest_of: Dimension,
-    *,
-    waiting: WaitingRuns | None,
-    archived: ArchivedSlices = (),
-) -> GroupRows:
+async def select_valued(connection: Connection, asked: PlannedQuestion, rest_of: Dimension) -> GroupRows:
     """Read the sums of all runs that have a value of a dimension, in groups without it."""
     found = Conditions()
-    slices = _slices_sql(found, question, plan, archived, waiting)
+    slices = _slices_sql(found, asked)
     if slices is None:
         return GroupRows()
-    totals_of = totals_reader(question.measures)
-    sql = f"{slices}\n  {_valued_sql(question, rest_of)}"
+    totals_of = totals_reader(asked.question.measures)
+    sql = f"{slices}\n  {_valued_sql(asked.question, rest_of)}"
     rows = await connection.fetch(sql, *found.values)
     return GroupRows(valued={(number, read_group(group)): totals_of(values) for _, number, group, *values in rows})
 
 
-async def count_groups(  # noqa: PLR0913  # The parts of a statement.
-    connection: Connection,
-    question: GroupQuestion,
-    plan: Plan,
-    most: int,
-    *,
-    waiting: WaitingRuns | None,
-    archived: ArchivedSlices = (),
-) -> int:
+async def count_groups(connection: Connection, asked: PlannedQuestion, most: int) -> int:
     """Count the groups with a value, up to one more than `most`."""
     found = Conditions()
-    slices = _slices_sql(found, question, plan, archived, waiting)
+    slices = _slices_sql(found, asked)
     if slices is None:
         return 0
-    names = names_of(question.by)
-    told_apart = " AND ".join(f"{name} NOT IN ('{ANY}', '{OTHERS}')" for name in names)
+    names = names_of(asked.question.by)
     limit = found.value(most + 1, "bigint")
     sql = f"""{slices}
   SELECT count(*)
-    FROM (SELECT FROM slices WHERE {told_apart} GROUP BY {", ".join(names)} LIMIT {limit}) AS counted"""
+    FROM (SELECT FROM slices WHERE {_told_apart(names)} GROUP BY {", ".join(names)} LIMIT {limit}) AS counted"""
     [row] = await connection.fetch(sql, *found.values)
     return int(row[0])
 
 
-async def select_groups(
-    connection: Connection,
-    question: GroupQuestion,
-    plan: Plan,
-    *,
-    waiting: WaitingRuns | None,
-    archived: ArchivedSlices = (),
-) -> GroupRows:
+async def select_groups(connection: Connection, asked: PlannedQuestion) -> GroupRows:
     """Read the sums of the named groups, and of all others as one, over the whole time and in each bucket."""
     found = Conditions()
-    slices = _slices_sql(found, question, plan, archived, waiting, is_read_twice=True)
+    slices = _slices_sql(found, asked, is_read_twice=True)
     result = GroupRows()
     if slices is None:
         return result
-    totals_of = totals_reader(question.measures)
-    sql = slices + _groups_sql(found, question, plan)
+    totals_of = totals_reader(asked.question.measures)
+    sql = slices + _groups_sql(found, asked.question, asked.plan.rest_of)
     for kind, number, group, *values in await connection.fetch(sql, *found.values):
         if kind == _GROUP:
             result.groups[read_group(group)] = totals_of(values)
@@ -260,32 +223,25 @@ async def select_groups(
     return result
 
 
-def _slices_sql(  # noqa: PLR0913  # The parts of a statement.
-    found: Conditions,
-    question: GroupQuestion,
-    plan: Plan,
-    archived: ArchivedSlices,
-    waiting: WaitingRuns | None,
-    *,
-    is_read_twice: bool = False,
-) -> str | None:
+def _slices_sql(found: Conditions, asked: PlannedQuestion, *, is_read_twice: bool = False) -> str | None:
     """SQL of `slices`, the rows of all sources; None where there is nothing to read."""
+    question, plan, waiting = asked.question, asked.plan, asked.waiting
     starts = found.value(list(question.timeline.starts), "timestamptz[]")
-    key, ctes, slices = question.key, "WITH ", list[str]()
-    if plan.sums is Source.VALUES and key is not None:
-        ctes = f"{key_cte(found, question, key, plan.key_id)}{waiting.slices_cte(found) if waiting else ''},\n"
+    ctes, slices = "WITH ", list[str]()
+    if plan.sums is Source.VALUES:
+        ctes = f"{key_cte(found, asked)}{waiting.slices_cte(found) if waiting else ''},\n"
     if plan.cover.stored and plan.sums in {Source.TOTALS, Source.SLICES}:
-        slices.append(stored_slices(found, question, plan, starts))
-    elif plan.cover.stored and key is not None:
-        slices += value_slices(found, question, plan, key, starts, has_waiting=waiting is not None)
-    slices += [run_slices(found, question, plan, span, starts) for span in plan.cover.runs]
-    if archived:
-        slices.append(archived_slices(found, question, archived))
+        slices.append(stored_slices(found, asked, starts))
+    elif plan.cover.stored:
+        slices += value_slices(found, asked, starts)
+    slices += [run_slices(found, question, plan.rest_of, span, starts) for span in plan.cover.runs]
+    if asked.archived:
+        slices.append(archived_slices(found, asked))
     if not slices:
         return None
     listed = "\n   UNION ALL\n  ".join(slices)
     if question.named is not None and (dimension := _merged_dimension(question)) is not None:
-        listed = _of_named(found, question, dimension, listed)
+        listed = _of_named(found, question, question.named, dimension, listed)
     return f"""{ctes}slices AS {"MATERIALIZED " if is_read_twice else ""}(
   {listed}
 )"""
@@ -298,41 +254,40 @@ def _merged_dimension(question: GroupQuestion) -> Dimension | None:
     return question.key if question.key in question.by else None
 
 
-def _of_named(found: Conditions, question: GroupQuestion, dimension: Dimension, slices: str) -> str:
+def _of_named(
+    found: Conditions, question: GroupQuestion, named: Collection[Group], dimension: Dimension, slices: str
+) -> str:
     """SQL of slices in which groups that are not named have no value of a dimension, so that what is kept is not each of thousands."""
-    names, named = names_of(question.by), _named_sql(found, question)
+    names, rows = names_of(question.by), named_sql(found, question, named)
     merged = names[question.by.index(dimension)]
     value = f"coalesce(named.{merged}, CASE each.{merged} WHEN '{ANY}' THEN '{ANY}' ELSE '{OTHERS}' END)"
     columns = ", ".join(f"{value if name == merged else f'each.{name}'} AS {name}" for name in names)
     same = " AND ".join(f"named.{name} = each.{name}" for name in names)
-    sums = ", ".join(f"{one.over_sums} AS {one.name}" for one in measures_named(*question.measures))
     places = ", ".join(str(place) for place in range(1, len(names) + 2))
-    return f"""SELECT number, {columns}, {sums}
-    FROM ({slices}) AS each LEFT JOIN {named} ON {same}
+    return f"""SELECT number, {columns}, {_sums(question)}
+    FROM ({slices}) AS each LEFT JOIN {rows} ON {same}
 GROUP BY {places}"""
 
 
-def _named_sql(found: Conditions, question: GroupQuestion) -> str:
-    """SQL of the groups that a question names, as rows."""
-    names = names_of(question.by)
-    values = zip(*question.named, strict=True) if question.named else ((),) * len(names)
-    arrays = ", ".join(found.value(list(map(write_value, each)), "text[]") for each in values)
-    return f"unnest({arrays}) AS named ({', '.join(names)})"
+def _sums(question: GroupQuestion) -> str:
+    return ", ".join(f"{one.over_sums} AS {one.name}" for one in measures_named(*question.measures))
 
 
-def _groups_sql(found: Conditions, question: GroupQuestion, plan: Plan) -> str:
+def _told_apart(names: Sequence[str]) -> str:
+    return " AND ".join(f"{name} NOT IN ('{ANY}', '{OTHERS}')" for name in names)
+
+
+def _groups_sql(found: Conditions, question: GroupQuestion, rest_of: Dimension | None) -> str:
     """SQL of the sums of groups, over `slices`."""
-    names = names_of(question.by)
-    measures = measures_named(*question.measures)
-    sums = ", ".join(f"{one.over_sums} AS {one.name}" for one in measures)
+    names, sums = names_of(question.by), _sums(question)
     group = f"ARRAY[{', '.join(names)}]::text[]"
     # An erased project leaves sums of zero to those of all projects, and nobody should read the names of its models.
     by = f"GROUP BY {', '.join(names)} HAVING sum(runs) <> 0" if names else "HAVING count(*) > 0"
     selects = [f"SELECT {_GROUP}, 0, {group}, {sums} FROM grouped {by}"]
     if len(question.timeline.starts) > 1:
         selects.append(f"SELECT {_SLICE}, number, {group}, {', '.join(question.measures)} FROM grouped WHERE runs <> 0")
-    if plan.rest_of is not None:
-        selects.append(_valued_sql(question, plan.rest_of))
+    if rest_of is not None:
+        selects.append(_valued_sql(question, rest_of))
     return f""",
 grouped AS MATERIALIZED (
   {_grouped(found, question, names, sums)}
@@ -343,9 +298,8 @@ grouped AS MATERIALIZED (
 def _valued_sql(question: GroupQuestion, rest_of: Dimension) -> str:
     """SQL of the sums of all runs that have a value of a dimension, over `slices`."""
     names = names_of(question.by)
-    sums = ", ".join(f"{one.over_sums} AS {one.name}" for one in measures_named(*question.measures))
     valued = names.pop(question.by.index(rest_of))
-    return f"""SELECT {_VALUED}, number, ARRAY[{", ".join(names)}]::text[], {sums}
+    return f"""SELECT {_VALUED}, number, ARRAY[{", ".join(names)}]::text[], {_sums(question)}
     FROM slices
    WHERE {valued} {"=" if rest_of.is_list else "<>"} '{ANY}'
 GROUP BY {", ".join(("number", *names))}"""
@@ -359,7 +313,7 @@ def _grouped(found: Conditions, question: GroupQuestion, names: Sequence[str], s
         columns = "".join(f", CASE WHEN {is_other} THEN '{OTHERS}' ELSE {name} END AS {name}" for name in names)
         slices = f"SELECT number{columns}, {', '.join(question.measures)} FROM slices WHERE {which}"
     else:
-        named = _named_sql(found, question)
+        named = named_sql(found, question, question.named)
         columns = "".join(f", coalesce(named.{name}, '{OTHERS}') AS {name}" for name in names)
         same = " AND ".join(f"named.{name} = slices.{name}" for name in names)
         qualified = " AND ".join(f"slices.{name} <> '{ANY}'" for name in names)

@@ -20,7 +20,7 @@ from runtally.usage import archived
 from runtally.usage.archived import ArchivedGroups
 from runtally.usage.days.version_queries import select_hours
 from runtally.usage.days.versions import Days
-from runtally.usage.dimensions import OTHER, STATUS, Dimension
+from runtally.usage.dimensions import OTHER, STATUS
 from runtally.usage.groups import latency_queries as group_latency_queries
 from runtally.usage.groups import queries as group_queries
 from runtally.usage.groups.derived import (
@@ -35,7 +35,7 @@ from runtally.usage.groups.derived import (
 )
 from runtally.usage.groups.queries import GroupRows, TrackedState
 from runtally.usage.groups.ranks import Ranks
-from runtally.usage.groups.slices import ANY_VALUE, ArchivedSlices, SliceKey, WaitingRuns, select_waiting
+from runtally.usage.groups.slices import ANY_VALUE, PlannedQuestion, SliceKey, WaitingRuns, select_waiting
 from runtally.usage.memo import DayMemo, Version
 from runtally.usage.overview.project_queries import select_dropped_before
 from runtally.usage.plan import Group, GroupQuestion, Plan, keeps_all_but_failed, plan_of, with_status, without_key
@@ -102,20 +102,16 @@ class GroupRowReader:
         question = question.of_ranks()
         if keeps_all_but_failed(question):
             return ranks_of(question, (await self._rows(question)).groups)
-        plan, waiting, of_old = await self._readable_plan(question)
-        reading = group_queries.select_ranks(
-            self.connection, question, plan, waiting=waiting, archived=of_old, most=most
-        )
-        if plan.rest_of is None:
+        asked = await self._readable(question)
+        reading, rest_of = group_queries.select_ranks(self.connection, asked, most), asked.plan.rest_of
+        if rest_of is None:
             return await reading
         ranks, valued, whole = await self.reads.together(
             reading,
-            group_queries.select_valued(
-                self.connection, question, plan, plan.rest_of, waiting=waiting, archived=of_old
-            ),
-            self._rows(replace(without_key(question, plan.rest_of), named=None)),
+            group_queries.select_valued(self.connection, asked, rest_of),
+            self._rows(replace(without_key(question, rest_of), named=None)),
         )
-        without_value = with_rest(question, plan.rest_of, valued, whole).groups
+        without_value = with_rest(question, rest_of, valued, whole).groups
         return ranks.with_groups(ranks_by_group(question, without_value))
 
     async def count(self, question: GroupQuestion, most: int) -> int:
@@ -126,15 +122,14 @@ class GroupRowReader:
         question = question.of_ranks()
         if keeps_all_but_failed(question):
             question = replace(question, filter=question.filter.replace(status=None))
-        plan, waiting, of_old = await self._readable_plan(question)
-        return await group_queries.count_groups(self.connection, question, plan, most, waiting=waiting, archived=of_old)
+        return await group_queries.count_groups(self.connection, await self._readable(question), most)
 
     async def has_hidden_values(self, question: GroupQuestion) -> bool:
         """Return whether the stored sums of a day combine some values of the question's key as "(other)"."""
-        plan, _ = await self._plan(question)
-        if question.key is None or plan.sums is not Source.VALUES or not plan.cover.stored:
+        asked = await self._planned(question)
+        if asked.plan.sums is not Source.VALUES or not asked.plan.cover.stored:
             return False
-        return await group_queries.select_has_hidden(self.connection, question, plan, question.key)
+        return await group_queries.select_has_hidden(self.connection, asked)
 
     async def rows(self, question: GroupQuestion) -> GroupRows:
         """Read the sums of the named groups, and of all others as one; without names those of all groups.
@@ -148,14 +143,14 @@ class GroupRowReader:
         """Read the sums of the named groups, of all others as one, and of the group without a value."""
         if keeps_all_but_failed(question):
             return succeeded(await self._rows(replace(with_status(question), named=None)))
-        plan, waiting, of_old = await self._readable_plan(question)
-        reading = group_queries.select_groups(self.connection, question, plan, waiting=waiting, archived=of_old)
-        if plan.rest_of is None:
+        asked = await self._readable(question)
+        reading, rest_of = group_queries.select_groups(self.connection, asked), asked.plan.rest_of
+        if rest_of is None:
             return await reading
         rows, whole = await self.reads.together(
-            reading, self._rows(replace(without_key(question, plan.rest_of), named=None))
+            reading, self._rows(replace(without_key(question, rest_of), named=None))
         )
-        return with_rest(question, plan.rest_of, rows, whole)
+        return with_rest(question, rest_of, rows, whole)
 
     async def latencies(self, question: GroupQuestion) -> Counts | None:
         """Read the latencies of the named groups, and of all others as one; None if there are too many runs to read.
@@ -179,8 +174,8 @@ class GroupRowReader:
             if with_failed is None:
                 return None
             return {(at, group[:-1]): one for (at, group), one in with_failed.items() if group[-1] == STATUS.usual}
-        plan, waiting = await self._plan(question)
-        plan = replace(plan, rest_of=plan.latency_rest_of)
+        asked = await self._planned(question)
+        plan = replace(asked.plan, rest_of=asked.plan.latency_rest_of)
         try:
             old = await self._archived_spans(question, plan, plan.latency_cover.runs)
             of_old = await self._archived_latencies(question, plan, old)
@@ -190,7 +185,7 @@ class GroupRowReader:
             return None
         without_any = None if plan.rest_of is None else without_key(question, plan.rest_of)
         found, whole = await self.reads.together(
-            self._counts(question, plan, waiting, named, of_old), self._all_counts(without_any)
+            self._counts(replace(asked, plan=plan), named, of_old), self._all_counts(without_any)
         )
         if plan.rest_of is None:
             return found
@@ -200,33 +195,23 @@ class GroupRowReader:
     async def _all_counts(self, question: GroupQuestion | None) -> Counts | None:
         return None if question is None else await self._latencies(question, None)
 
-    async def _counts(  # What is asked, and what is known.
+    async def _counts(
         self,
-        question: GroupQuestion,
-        plan: Plan,
-        waiting: WaitingRuns | None,
+        asked: PlannedQuestion,
         named: Collection[Group] | None,
         of_old: Mapping[SliceKey, Counter[int]],
     ) -> Counts:
         """Read the latencies that a plan's stored sums and runs have, and add those of archived runs."""
+        by, plan = asked.question.by, asked.plan
         readings: list[Coroutine[Any, Any, Mapping[SliceKey, Counter[int]]]] = []
         if plan.latency_cover.stored and plan.latencies is Source.SKETCHES:
-            readings.append(group_latency_queries.select_sketch_latencies(self.connection, question, plan))
-        elif plan.latency_cover.stored and question.key is not None:
-            place = question.by.index(question.key) if question.by else 0
-            values = [group[place] for group in named or () if group]
-            readings.append(
-                group_latency_queries.select_value_latencies(
-                    self.connection,
-                    question,
-                    plan,
-                    question.key,
-                    [value for value in values if value is not None and value != OTHER],
-                    waiting=waiting,
-                )
-            )
+            readings.append(group_latency_queries.select_sketch_latencies(self.connection, asked))
+        elif plan.latency_cover.stored:
+            place = by.index(asked.key) if by else 0
+            values = [value for group in named or () if group and (value := group[place]) not in {None, OTHER}]
+            readings.append(group_latency_queries.select_value_latencies(self.connection, asked, values))
         readings += [
-            group_latency_queries.select_run_latencies(self.connection, question, plan, span, named)
+            group_latency_queries.select_run_latencies(self.connection, asked, span, named)
             for span in plan.latency_cover.runs
         ]
         found: Counts = defaultdict(Counter)
@@ -234,14 +219,14 @@ class GroupRowReader:
             _add(found, more)
         return found
 
-    async def _readable_plan(self, question: GroupQuestion) -> tuple[Plan, WaitingRuns | None, ArchivedSlices]:
-        """Return the plan, and the slices over runs that are archived. Raises `DimensionNotTracked`."""
-        plan, waiting = await self._plan(question)
-        old = await self._archived_spans(question, plan, plan.cover.runs)
+    async def _readable(self, question: GroupQuestion) -> PlannedQuestion:
+        """Plan a question, and read the slices of its runs that are archived. Raises `DimensionNotTracked`."""
+        asked = await self._planned(question)
+        old = await self._archived_spans(question, asked.plan, asked.plan.cover.runs)
         if not old or self.archive is None:
-            return plan, waiting, ()
+            return asked
         with _explained():
-            return plan, waiting, await self.archive.slices(self.connection, question, plan, old)
+            return replace(asked, archived=await self.archive.slices(self.connection, question, asked.plan, old))
 
     async def _archived_latencies(
         self, question: GroupQuestion, plan: Plan, old: Sequence[TimeSpan]
@@ -251,34 +236,33 @@ class GroupRowReader:
         with _explained():
             return await self.archive.latencies(self.connection, question, plan, old)
 
-    async def _plan(self, question: GroupQuestion) -> tuple[Plan, WaitingRuns | None]:
-        """Return the plan, and the runs of its days that are not merged into the sums of its key yet, if there are any."""
+    async def _planned(self, question: GroupQuestion) -> PlannedQuestion:
+        """Plan a question, and read the runs of its days that are not merged into the sums of its key yet, if there are any."""
         key, state = question.key, await self.tracked(question)
-        plan, waiting = plan_of(question, is_tracked=state.is_tracked), None
+        plan = plan_of(question, is_tracked=state.is_tracked)
         if key is None or plan.sums is not Source.VALUES:
-            return plan, None
+            return PlannedQuestion(question, plan)
         plan = replace(plan, key_id=state.key_id)
         if state.complete_since is not None and question.timeline.span.since < state.complete_since:
             plan = plan.without([TimeSpan(start_of_day(question.timeline.span.since), state.complete_since)])
+        asked = PlannedQuestion(question, plan)
         if state.is_waiting:
-            waiting = await self._waiting_on(question, key, plan)
+            asked = replace(asked, waiting=await self._waiting_on(asked))
         if plan.cover.stored and question.filter.value_of(key) is not None:
             place = question.filter, key, plan.cover.stored
             if place not in self._hidden:
-                self._hidden[place] = await group_queries.select_hidden_days(
-                    self.connection, question, plan, key, waiting
-                )
+                self._hidden[place] = await group_queries.select_hidden_days(self.connection, asked)
             plan = plan.without([TimeSpan(day, day + DAY) for day in self._hidden[place]])
-        return plan, waiting
+        return replace(asked, plan=plan)
 
-    async def _waiting_on(self, question: GroupQuestion, key: Dimension, plan: Plan) -> WaitingRuns | None:
+    async def _waiting_on(self, asked: PlannedQuestion) -> WaitingRuns | None:
         """Return the runs that are not merged into the sums of a key yet, if any is of a plan's days. Read once."""
-        stored = (*plan.cover.stored, *plan.latency_cover.stored)
+        stored = (*asked.plan.cover.stored, *asked.plan.latency_cover.stored)
         if not stored:
             return None
-        place = question.filter.project_id, key.tracked_as
+        place = asked.question.filter.project_id, asked.key.tracked_as
         if place not in self._waiting:
-            self._waiting[place] = await select_waiting(self.connection, question, key, plan.key_id)
+            self._waiting[place] = await select_waiting(self.connection, asked)
         first, last = min(one.since for one in stored).date(), max(one.until for one in stored).date()
         found = self._waiting[place]
         return found if any(first <= day <= last for day in found.days) else None
@@ -318,7 +302,7 @@ class GroupRowReader:
                 return of_days
         place = question.filter.as_indexed, plan.rest_of, tuple(spans)
         if place not in self._runs:
-            found = await group_queries.count_runs(self.connection, question, plan, spans, MAX_RUNS_READ)
+            found = await group_queries.count_runs(self.connection, question, plan.rest_of, spans, MAX_RUNS_READ)
             self._runs[place] = found
         return self._runs[place]
 

@@ -3,7 +3,7 @@
 A value is written with a sign before it, so that none can be taken for what stands for no value, for all others, or for any.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any, TypeAlias, cast
@@ -51,9 +51,12 @@ def read_group(written: Sequence[str]) -> Group:
     return tuple(one[1:] if one.startswith(VALUE) else _SPECIAL[one] for one in written)
 
 
-def write_value(value: str | None) -> str:
-    """Return a value of a group in its form in SQL."""
-    return NONE if value is None else VALUE + value
+def named_sql(found: Conditions, question: GroupQuestion, named: Collection[Group]) -> str:
+    """SQL of these groups, as rows."""
+    names = names_of(question.by)
+    values = zip(*named, strict=True) if named else ((),) * len(names)
+    arrays = ", ".join(found.value([NONE if one is None else VALUE + one for one in each], "text[]") for each in values)
+    return f"unnest({arrays}) AS named ({', '.join(names)})"
 
 
 def names_of(by: Sequence[Dimension]) -> list[str]:
@@ -62,40 +65,6 @@ def names_of(by: Sequence[Dimension]) -> list[str]:
 
 def number_sql(moment: str, starts: str) -> str:
     return f"width_bucket({moment}, {starts}) - 1"
-
-
-def stored_slices(found: Conditions, question: GroupQuestion, plan: Plan, starts: str) -> str:
-    """SQL of slices over stored totals or slices."""
-    rows = (TOTALS if plan.sums is Source.TOTALS else SLICES).rows_of(question.filter.project_id)
-    scope = found.value(RollupScope(question.filter.project_id).key)
-    columns = [f"{number_sql('bucket', starts)} AS number"]
-    columns += [
-        f"'{VALUE}' || {one.sql} AS {name}" for one, name in zip(question.by, names_of(question.by), strict=True)
-    ]
-    return f"""SELECT {", ".join((*columns, *question.measures))}
-    FROM {stored_in(found, plan.cover.stored, rows, scope)}
-   WHERE {of_models(found, question.filter)}"""
-
-
-def of_key(question: GroupQuestion) -> str:
-    """SQL of the rows of a key in a table of sums; for one project without a join, so that the primary key finds them."""
-    if question.filter.project_id is None:
-        return "(project_id, key_id) IN (SELECT project_id, id FROM key)"
-    return "project_id = (SELECT project_id FROM key) AND key_id = (SELECT id FROM key)"
-
-
-def key_cte(found: Conditions, question: GroupQuestion, key: Dimension, key_id: int | None) -> str:
-    """SQL of `key`, the key's number in each project; `key_id` is the one in the question's project."""
-    project_id = question.filter.project_id
-    if project_id is not None:
-        return f"""WITH key AS MATERIALIZED (
-  SELECT {found.value(project_id)} AS project_id, {found.value(key_id, "bigint")} AS id
-)"""
-    return f"""WITH key AS MATERIALIZED (
-  SELECT project_id, id
-    FROM ({keys_of("SELECT id AS project_id FROM projects", "('tracked')")}) AS keys
-   WHERE key = {found.value(key.tracked_as)}
-)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,16 +118,64 @@ def _columns_cte(found: Conditions, name: str, columns: Mapping[str, str], value
 )"""
 
 
-async def select_waiting(
-    connection: Connection, question: GroupQuestion, key: Dimension, key_id: int | None
-) -> WaitingRuns:
+@dataclass(frozen=True, slots=True)
+class PlannedQuestion:
+    """A question with its plan, and the runs that stored sums lack."""
+
+    question: GroupQuestion
+    plan: Plan
+    waiting: WaitingRuns | None = None
+    archived: ArchivedSlices = ()
+
+    @property
+    def key(self) -> Dimension:
+        """The question's key, where the plan reads its sums."""
+        return cast("Dimension", self.question.key)
+
+
+def stored_slices(found: Conditions, asked: PlannedQuestion, starts: str) -> str:
+    """SQL of slices over stored totals or slices."""
+    question, plan = asked.question, asked.plan
+    rows = (TOTALS if plan.sums is Source.TOTALS else SLICES).rows_of(question.filter.project_id)
+    scope = found.value(RollupScope(question.filter.project_id).key)
+    columns = [f"{number_sql('bucket', starts)} AS number"]
+    columns += [
+        f"'{VALUE}' || {one.sql} AS {name}" for one, name in zip(question.by, names_of(question.by), strict=True)
+    ]
+    return f"""SELECT {", ".join((*columns, *question.measures))}
+    FROM {stored_in(found, plan.cover.stored, rows, scope)}
+   WHERE {of_models(found, question.filter)}"""
+
+
+def of_key(question: GroupQuestion) -> str:
+    """SQL of the rows of a key in a table of sums; for one project without a join, so that the primary key finds them."""
+    if question.filter.project_id is None:
+        return "(project_id, key_id) IN (SELECT project_id, id FROM key)"
+    return "project_id = (SELECT project_id FROM key) AND key_id = (SELECT id FROM key)"
+
+
+def key_cte(found: Conditions, asked: PlannedQuestion) -> str:
+    """SQL of `key`, the key's number in each project."""
+    project_id = asked.question.filter.project_id
+    if project_id is not None:
+        return f"""WITH key AS MATERIALIZED (
+  SELECT {found.value(project_id)} AS project_id, {found.value(asked.plan.key_id, "bigint")} AS id
+)"""
+    return f"""WITH key AS MATERIALIZED (
+  SELECT project_id, id
+    FROM ({keys_of("SELECT id AS project_id FROM projects", "('tracked')")}) AS keys
+   WHERE key = {found.value(asked.key.tracked_as)}
+)"""
+
+
+async def select_waiting(connection: Connection, asked: PlannedQuestion) -> WaitingRuns:
     """Read the runs that are not merged into the sums of a key yet."""
     found = Conditions()
     slices, bins = (
         ", ".join(f"array_agg({name}::{'text' if kind == 'numeric' else kind})" for name, kind in columns.items())
         for columns in (_WAITING_SLICES, _WAITING_BINS)
     )
-    sql = f"""{key_cte(found, question, key, key_id)},
+    sql = f"""{key_cte(found, asked)},
 waiting AS MATERIALIZED (
   SELECT * FROM dimension_deltas WHERE project_id IN (SELECT project_id FROM key)
 ),
@@ -173,10 +190,9 @@ waiting AS MATERIALIZED (
     return WaitingRuns(columns[: len(_WAITING_SLICES)], columns[len(_WAITING_SLICES) :])
 
 
-def value_slices(  # noqa: PLR0913  # The parts of a statement.
-    found: Conditions, question: GroupQuestion, plan: Plan, key: Dimension, starts: str, *, has_waiting: bool
-) -> Iterator[str]:
+def value_slices(found: Conditions, asked: PlannedQuestion, starts: str) -> Iterator[str]:
     """SQL of slices over the stored sums of a key, and over those of waiting runs where there are any."""
+    question, plan, key = asked.question, asked.plan, asked.key
     hours = [one for one in plan.cover.stored if one.grain.minutes == HOUR_MINUTES]
     days = [one for one in plan.cover.stored if one not in hours]
     for ranges, detail in ((days, plan.detail or Detail.DAY), (hours, Detail.HOUR)):
@@ -209,7 +225,7 @@ def value_slices(  # noqa: PLR0913  # The parts of a statement.
                  CROSS JOIN LATERAL unnest({", ".join(f"blocks.{name}" for name in arrays)})
                          AS slice ({", ".join(names)})) AS slices
    WHERE {which}"""
-        if has_waiting:
+        if asked.waiting:
             yield f"""SELECT {number} AS number, {_columns_of_values(question, key)}
     FROM dimension_slices
    WHERE detail = '{detail}' AND {on_days} AND {which}"""
@@ -267,29 +283,31 @@ def _during(found: Conditions, ranges: Sequence[BucketRange], moment: str) -> st
     return f"({' OR '.join(parts) or 'TRUE'})"
 
 
-def archived_slices(found: Conditions, question: GroupQuestion, slices: ArchivedSlices) -> str:
+def archived_slices(found: Conditions, asked: PlannedQuestion) -> str:
     """SQL of slices that the archive has added up."""
-    measures = measures_named(*question.measures)
+    measures = measures_named(*asked.question.measures)
     types = {one.name: "bigint" if one.column_type is BigInteger else "numeric" for one in measures}
-    kinds = {"number": "integer", **dict.fromkeys(names_of(question.by), "text"), **types}
-    columns = zip(*slices, strict=True)
+    kinds = {"number": "integer", **dict.fromkeys(names_of(asked.question.by), "text"), **types}
+    columns = zip(*asked.archived, strict=True)
     arrays = (found.value(list(each), f"{kind}[]") for each, kind in zip(columns, kinds.values(), strict=True))
     return f"SELECT * FROM unnest({', '.join(arrays)}) AS archived ({', '.join(kinds)})"
 
 
-def run_slices(found: Conditions, question: GroupQuestion, plan: Plan, span: TimeSpan, starts: str) -> str:
+def run_slices(
+    found: Conditions, question: GroupQuestion, rest_of: Dimension | None, span: TimeSpan, starts: str
+) -> str:
     """SQL of slices over the runs of a span."""
     names = names_of(question.by)
     columns = "".join(f", {name}" for name in names)
     return f"""SELECT number{columns},
          {columns_over_runs(measures_named(*question.measures))}
-    FROM {runs_sql(found, question, plan, span, starts)}
+    FROM {runs_sql(found, question, rest_of, span, starts)}
 GROUP BY number{columns}"""
 
 
-def runs_sql(found: Conditions, question: GroupQuestion, plan: Plan, span: TimeSpan, starts: str) -> str:
+def runs_sql(found: Conditions, question: GroupQuestion, rest_of: Dimension | None, span: TimeSpan, starts: str) -> str:
     """SQL of the runs of a span, each with the number of its bucket and its values; once for each value of a list."""
-    columns, joined, which = value_columns(found, question.by, plan.rest_of)
+    columns, joined, which = value_columns(found, question.by, rest_of)
     runs, _, conditions = runs_during(found, question.filter, span).partition("WHERE")
     return f"""(SELECT {number_sql("occurred_at", starts)} AS number{columns}, {LATENCY} AS latency, {INPUTS}
             FROM {runs}{joined}
