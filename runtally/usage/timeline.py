@@ -3,7 +3,7 @@
 The first bucket begins where the time does and the last one ends where it does; all between them are whole.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 
 from runtally.clock import next_month, start_of_day
 from runtally.models.rollup import Grain
-from runtally.usage.window import MARGIN, BucketRange, TimeSpan, Window, ceil, floor
+from runtally.usage.window import BucketRange, TimeSpan, Window, floor, stored_parts
 
 DAY = timedelta(days=1)
 MAX_BUCKETS = 3_000
@@ -172,27 +172,9 @@ class Timeline:
         """Cover the range with as few stored buckets as possible, none of which spans two of its own."""
         usable = [one for one in grains if self.width is None or one.length <= self.width.length]
         stored, runs = list[BucketRange](), list[TimeSpan]()
-        for part in _parts(self.span, usable, self.now):
+        for part in stored_parts(self.span, usable, self.now):
             if isinstance(part, BucketRange):
                 stored.append(part)
             else:
                 runs.append(part)
         return Cover(tuple(stored), tuple(runs))
-
-
-def _parts(span: TimeSpan, grains: Sequence[Grain], now: datetime) -> Iterator[BucketRange | TimeSpan]:
-    """Yield the parts of a span in order: the longest buckets in the middle, shorter ones on both sides."""
-    if not span:
-        return
-    if not grains:
-        yield span
-        return
-    *shorter, grain = grains
-    since = span.since if grain.kept is None else max(span.since, now - grain.kept + MARGIN)
-    first, last = ceil(since, grain.length), floor(span.until, grain.length)
-    if first >= last:
-        yield from _parts(span, shorter, now)
-        return
-    yield from _parts(TimeSpan(span.since, first), shorter, now)
-    yield BucketRange(grain, first, last)
-    yield from _parts(TimeSpan(last, span.until), shorter, now)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from itertools import pairwise
 from typing import NamedTuple, Self, TypeAlias
 
 from runtally.clock import next_month
@@ -285,49 +284,44 @@ class Window:
 
     def aligned_cover(self, grains: Sequence[Grain] = GRAINS) -> "Coverage":
         """Cover the window with as few stored buckets as possible, none of which spans two of its buckets."""
-        cover = _CoverageBuilder(self.start)
-        for grain in reversed(grains):
-            if not self.interval % grain.length and not (self.start - EPOCH) % grain.length:
-                self._end_with(cover, grain)
-        return cover.done
+        return self._cover(
+            [one for one in grains if not self.interval % one.length and not (self.start - EPOCH) % one.length]
+        )
 
     def coarsest_cover(self, grains: Sequence[Grain] = GRAINS) -> "Coverage":
         """Cover the whole window with as few stored buckets as possible, which may span several of its buckets."""
-        kept = [grain for grain in grains if _is_kept(grain, self.start, self.now)]
-        if (self.start - EPOCH) % kept[0].length:
-            return self.aligned_cover(grains)
-        cover = _CoverageBuilder(self.start)
-        for grain, longer in pairwise(kept):
-            cover.until(min(ceil(cover.since, longer.length), floor(self.until, grain.length)), grain)
-        for grain in reversed(grains):
-            self._end_with(cover, grain)
-        return cover.done
+        return self._cover(grains)
 
-    def _end_with(self, cover: "_CoverageBuilder", grain: Grain) -> None:
-        """Extend the cover with shorter buckets at the window's end, so that fewer runs must be read."""
-        if _is_kept(grain, cover.since, self.now):
-            cover.until(floor(self.until, grain.length), grain)
+    def _cover(self, grains: Sequence[Grain]) -> "Coverage":
+        stored, since = list[BucketRange](), self.start
+        for part in stored_parts(TimeSpan(self.start, self.until), grains, self.now):
+            if not isinstance(part, BucketRange):
+                break
+            stored.append(part)
+            since = part.until
+        return tuple(stored), since
 
 
 Coverage: TypeAlias = tuple[tuple[BucketRange, ...], datetime]
 """Stored buckets that cover a window, and from when on only the runs tell."""
 
 
-class _CoverageBuilder:
-    """A cover under construction, from the start of a window to its end."""
-
-    def __init__(self, since: datetime) -> None:
-        self.since = since
-        self._parts: list[BucketRange] = []
-
-    def until(self, until: datetime, grain: Grain) -> None:
-        if self.since < until:
-            self._parts.append(BucketRange(grain, self.since, until))
-            self.since = until
-
-    @property
-    def done(self) -> Coverage:
-        return tuple(self._parts), self.since
+def stored_parts(span: TimeSpan, grains: Sequence[Grain], now: datetime) -> Iterator[BucketRange | TimeSpan]:
+    """Yield the parts of a span in order: the longest buckets in the middle, shorter ones on both sides."""
+    if not span:
+        return
+    if not grains:
+        yield span
+        return
+    *shorter, grain = grains
+    since = span.since if grain.kept is None else max(span.since, now - grain.kept + MARGIN)
+    first, last = ceil(since, grain.length), floor(span.until, grain.length)
+    if first >= last:
+        yield from stored_parts(span, shorter, now)
+        return
+    yield from stored_parts(TimeSpan(span.since, first), shorter, now)
+    yield BucketRange(grain, first, last)
+    yield from stored_parts(TimeSpan(last, span.until), shorter, now)
 
 
 def _is_kept(grain: Grain, since: datetime, now: datetime) -> bool:
