@@ -17,6 +17,8 @@ AROUND = (-HOUR, timedelta(0), HOUR)
 LEAST_HOURS = 2 * len(AROUND)
 """Two weeks; with fewer hours the usual cost is unknown."""
 LEAST_MORE_USD = Decimal(1)
+JUDGED_HOURS = 24
+"""The last hours that are judged whenever runs come: also those that came late, or after a restart."""
 # A normal distribution's standard deviation is this many median absolute deviations.
 _SIGMA = Decimal("1.4826")
 _SIGMAS = 6
@@ -35,6 +37,12 @@ class UnusualHour:
 def compared_hours(hour: datetime) -> tuple[datetime, ...]:
     """List the hours of past weeks that an hour is compared with, the latest week first, and each week in order."""
     return tuple(hour - timedelta(weeks=week) + offset for week in range(1, WEEKS + 1) for offset in AROUND)
+
+
+def judged_hours(last: datetime, since: datetime) -> list[datetime]:
+    """List the hours up to the last that are judged by who watches since then, the oldest first."""
+    hours = (last - back * HOUR for back in reversed(range(JUDGED_HOURS)))
+    return [hour for hour in hours if hour > since - 2 * HOUR or hour == last]
 
 
 def limit_above(past_usd: Sequence[Decimal]) -> Decimal:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import groupby
 from operator import itemgetter
@@ -11,7 +11,7 @@ from uuid import UUID
 from runtally.alerts.anomaly import HOUR
 from runtally.alerts.budget_alerts import Alerted, Alerts
 from runtally.alerts.message import Message, ModelCost
-from runtally.alerts.recovery_queries import IS_OVER
+from runtally.alerts.recovery_queries import quiet
 from runtally.alerts.week import WEEK, ModelSpend, Week, WeeklySpend
 from runtally.db.database import Connection
 from runtally.models.alert import OPENED_AT
@@ -32,17 +32,16 @@ SELECT project_id, subject, level, created_at, named
    AND created_at >= $1
 """
 
-# Projects that have a target for alerts on unusual cost, unless there was such an alert lately and it is not over.
+# Projects that have a target for alerts on unusual cost, unless there was such an alert lately and it is not over; and since
+# when these hours are watched.
 SELECT_TARGETED = f"""
-SELECT DISTINCT project_id
-  FROM alert_targets
- WHERE of_unusual_cost
-   AND NOT EXISTS (SELECT
-                     FROM alerts
-                    WHERE alerts.project_id = alert_targets.project_id
-                      AND alerts.kind = 'anomaly'
-                      AND alerts.created_at > $1
-                      AND NOT {IS_OVER})
+SELECT project_id, least(greatest(added_at, quiet_until), $1) AS since
+  FROM (SELECT project_id, min(created_at) AS added_at, {quiet("'anomaly'", "alert_targets.project_id")} AS quiet_until
+          FROM alert_targets
+         WHERE of_unusual_cost
+      GROUP BY project_id) AS targeted
+ WHERE quiet_until IS NULL
+    OR quiet_until <= $1
 """
 
 SELECT_HOURLY_COSTS = f"""
@@ -153,9 +152,9 @@ async def select_budget_alerts(connection: Connection, since: datetime) -> Alert
     return found
 
 
-async def select_targeted(connection: Connection, last_alert: datetime) -> tuple[str, ...]:
-    """Return the projects that can be alerted on unusual cost and were not since `last_alert`."""
-    return tuple(row[0] for row in await connection.fetch(SELECT_TARGETED, last_alert))
+async def select_targeted(connection: Connection, now: datetime, quiet_time: timedelta) -> dict[str, datetime]:
+    """Return the projects that can be alerted on unusual cost, each with the time since which its hours are watched."""
+    return {row["project_id"]: row["since"] for row in await connection.fetch(SELECT_TARGETED, now, quiet_time)}
 
 
 async def select_hourly_costs(

@@ -8,11 +8,10 @@ from typing import Final
 import structlog
 
 from runtally.alerts import delivery_queries, evaluation_queries, recovery_queries
-from runtally.alerts.anomaly import HOUR
 from runtally.alerts.budget_alerts import BudgetWatch, Reached, end_of_yesterday
 from runtally.alerts.budget_message import budget_message, spending_message, values_message
 from runtally.alerts.message import Message, ProjectLink, anomaly_message, report_message
-from runtally.alerts.reading import Reading, first_unusual
+from runtally.alerts.reading import CostWatch, Reading
 from runtally.alerts.recovery import RecoveryWatch
 from runtally.alerts.recovery_queries import OpenAlert
 from runtally.alerts.rule_message import rule_message
@@ -30,7 +29,6 @@ from runtally.ids import uuid7
 from runtally.models.rollup import ALL_PROJECTS_KEY
 from runtally.names.live import LiveNames
 from runtally.paths import path_of
-from runtally.usage.window import floor
 
 QUIET: Final = timedelta(hours=6)
 """A project has at most one alert on unusual cost, and one by each rule, in this time, unless its incident is over."""
@@ -60,6 +58,7 @@ class AlertEvaluator:
         self._clock = clock
         self._public_url = public_url
         self._budget_watch = BudgetWatch(names or LiveNames(database, None))
+        self._cost_watch = CostWatch()
         self._rule_watch = RuleWatch()
         self._recovery_watch = RecoveryWatch()
 
@@ -88,6 +87,7 @@ class AlertEvaluator:
             ]
             closed = await recovery_queries.close(connection, over, now)
         self._budget_watch.settle()
+        self._cost_watch.settle()
         self._rule_watch.settle()
         self._recovery_watch.settle()
         if closed:
@@ -138,12 +138,8 @@ class AlertEvaluator:
         ]
 
     async def _anomalies(self, reading: Reading, now: datetime) -> list[tuple[str, Message]]:
-        """Judge the hour that has ended last and the current one, which may cost too much already."""
-        this = floor(now, HOUR)
-        hours = (this - HOUR, this)
-        targeted = await evaluation_queries.select_targeted(reading.connection, now - QUIET)
-        projects = await reading.hourly_costs(targeted, hours)
-        found = [(one.project_id, unusual) for one in projects if (unusual := first_unusual(one, hours))]
+        """Judge the hours of a day, also the current one, which may cost too much already."""
+        found = await self._cost_watch.read_unusual(reading, now, QUIET)
         links = await self._links(reading.connection, [project_id for project_id, _ in found])
         return [
             (id_, anomaly_message(links[id_], unusual, await reading.costliest(id_, unusual.hour), now))

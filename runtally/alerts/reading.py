@@ -2,17 +2,18 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, Protocol, Self, TypeVar
 
 from runtally.alerts import evaluation_queries
-from runtally.alerts.anomaly import UnusualHour, compared_hours, judge
+from runtally.alerts.anomaly import HOUR, LEAST_MORE_USD, UnusualHour, compared_hours, judge, judged_hours
 from runtally.alerts.evaluation_queries import HourlyCosts
 from runtally.alerts.message import ModelCost
 from runtally.db.database import Connection
 from runtally.models.rollup import ALL_PROJECTS_KEY
+from runtally.usage.window import floor
 
 COSTLIEST: Final = 3
 """The models of an unusual hour that an alert names."""
@@ -79,3 +80,35 @@ def first_unusual(project: HourlyCosts, hours: Sequence[datetime]) -> UnusualHou
         if hour in costs and (found := judge(hour, costs[hour], past)):
             return found
     return None
+
+
+@dataclass(slots=True)
+class CostWatch:
+    """Finds unusual hours of a day; it remembers the costs of the hours that it judged. One per process."""
+
+    _judged: dict[tuple[str, datetime], Decimal] = field(default_factory=dict)
+    _next: dict[tuple[str, datetime], Decimal] = field(default_factory=dict)
+
+    async def read_unusual(self, reading: Reading, now: datetime, quiet: timedelta) -> list[tuple[str, UnusualHour]]:
+        """Return the first unusual hour of each project that has a target for it and was not alerted within the quiet time."""
+        watched = await evaluation_queries.select_targeted(reading.connection, now, quiet)
+        hours = {id_: judged_hours(floor(now, HOUR), since) for id_, since in watched.items()}
+        every = sorted({hour for of_one in hours.values() for hour in of_one})
+        recent = await reading.sums(
+            list(hours), lambda one, ids: evaluation_queries.select_hourly_costs(one, ids, every)
+        )
+        self._next = {}
+        new = dict[str, list[datetime]]()
+        for project in recent:
+            for hour in hours[project.project_id]:
+                cost_usd = project.costs_usd.get(hour, Decimal(0))
+                self._next[project.project_id, hour] = cost_usd
+                if cost_usd > LEAST_MORE_USD and self._judged.get((project.project_id, hour)) != cost_usd:
+                    new.setdefault(project.project_id, []).append(hour)
+        projects = await reading.hourly_costs(list(new), sorted({hour for of_one in new.values() for hour in of_one}))
+        judged = ((one.project_id, first_unusual(one, new[one.project_id])) for one in projects)
+        return [(id_, found) for id_, found in judged if found]
+
+    def settle(self) -> None:
+        """Remember which costs were judged, once the alerts on them are stored."""
+        self._judged = self._next

@@ -6,7 +6,7 @@ too few runs says nothing. An alert on a budget is over when its period is, or w
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from runtally.alerts import recovery_queries, rule_queries
 from runtally.alerts.anomaly import HOUR
@@ -33,7 +33,8 @@ class RecoveryWatch:
         """Return the alerts that are over."""
         opened = await recovery_queries.select_open(reading.connection)
         self._next = set()
-        of_budgets = [one for one in opened if one.kind is AlertKind.BUDGET]
+        # By a clock that was set back the period of an alert may not have begun.
+        of_budgets = [one for one in opened if one.kind is AlertKind.BUDGET and one.created_at <= now]
         of_costs = [one for one in opened if one.kind is AlertKind.ANOMALY]
         of_rules = [one for one in opened if one.kind in RULE_KINDS]
         return [
@@ -43,8 +44,9 @@ class RecoveryWatch:
         ]
 
     async def _rules(self, connection: Connection, opened: Sequence[OpenAlert], now: datetime) -> list[OpenAlert]:
-        # None of them is quiet since now.
-        rules = {(one.project_id, one.kind): one for one in await rule_queries.select_rules(connection, now)}
+        # None of them is quiet.
+        known = await rule_queries.select_rules(connection, now, timedelta())
+        rules = {(one.project_id, one.kind): one for one in known}
         span, hour = last_hour(now), finished_hour(now)
         over = list[OpenAlert]()
         of_threshold, of_usual = dict[OpenAlert, Rule](), dict[OpenAlert, Rule]()
@@ -57,7 +59,7 @@ class RecoveryWatch:
                     of_usual[one] = rule
             elif rule is None or rule.threshold is None:
                 over.append(one)
-            elif span.since >= one.created_at:
+            elif span.since >= one.created_at or one.created_at > now:
                 of_threshold[one] = rule
         kept = await _kept(connection, of_threshold.values(), span, now)
         usual = await self._usual(connection, of_usual.values(), hour, now)
@@ -70,9 +72,9 @@ class RecoveryWatch:
         for project_id in sorted({one.project_id for one in rules}):
             self._next.add((project_id, hour))
             if (project_id, hour) not in self._compared:
-                of_project = sorted({one for one in rules if one.project_id == project_id}, key=lambda one: one.kind)
-                read = await read_usual(connection, of_project, hour, now)
-                found |= {rule for rule, sums, past in read if is_usual(rule, span, sums, past)}
+                of_project = [(one, hour) for one in rules if one.project_id == project_id]
+                read = await read_usual(connection, of_project, now)
+                found |= {rule for rule, _, sums, past in read if is_usual(rule, span, sums, past)}
         return found
 
     def settle(self) -> None:

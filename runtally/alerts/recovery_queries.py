@@ -8,12 +8,24 @@ from uuid import UUID
 from runtally.db.database import Connection
 from runtally.models.alert import AlertKind
 
-# An alert that an incident was closed for: its figure is back, so that a relapse is news.
-IS_OVER = """EXISTS (SELECT
-                FROM alert_deliveries AS closed
-               WHERE closed.project_id = alerts.project_id
-                 AND closed.alert_id = alerts.id
-                 AND NOT closed.is_open)"""
+
+def quiet(kind: str, project: str) -> str:
+    """SQL of the moment until which alerts of a kind keep quiet about a project: `$1` is now, `$2` how long an alert does.
+
+    One that an incident was closed for does so until then: its figure is back, so that a relapse is news. What a clock dated
+    that was further ahead silences nothing.
+    """
+    return f"""(SELECT max(coalesce((SELECT max(least(closed.due_at, $1::timestamptz))
+                                       FROM alert_deliveries AS closed
+                                      WHERE closed.project_id = alerts.project_id
+                                        AND closed.alert_id = alerts.id
+                                        AND NOT closed.is_open), alerts.created_at + $2::interval))
+                  FROM alerts
+                 WHERE alerts.project_id = {project}
+                   AND alerts.kind = {kind}
+                   AND alerts.created_at <= $1 + $2
+                   AND alerts.created_at > $1 - interval '2 days')"""
+
 
 # An alert that no target took yet has opened nothing.
 SELECT_OPEN = """

@@ -1,4 +1,7 @@
-"""Find the hours that break a rule: the last hour each minute against thresholds, and each hour once against the usual one."""
+"""Find the hours that break a rule: the last hour each minute against thresholds, and those of a day against the usual one.
+
+An hour that has ended is compared again when runs of it come late.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -6,7 +9,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 
 from runtally.alerts import rule_queries
-from runtally.alerts.anomaly import HOUR, WEEKS, compared_hours
+from runtally.alerts.anomaly import HOUR, JUDGED_HOURS, WEEKS, compared_hours, judged_hours
 from runtally.alerts.rules import Breach, Rule, judge_threshold, judge_usual
 from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked
@@ -28,14 +31,14 @@ _NOTHING = Sums(NO_RUNS, None)
 
 @dataclass(slots=True)
 class RuleWatch:
-    """Reads hours of projects that have rules; it remembers the hours that it compared. One per process."""
+    """Reads hours of projects that have rules; it remembers the runs of the hours that it compared. One per process."""
 
-    _compared: set[tuple[str, datetime]] = field(default_factory=set)
-    _next: set[tuple[str, datetime]] = field(default_factory=set)
+    _compared: dict[tuple[str, AlertKind, datetime], int] = field(default_factory=dict)
+    _next: dict[tuple[str, AlertKind, datetime], int] = field(default_factory=dict)
 
     async def read_breaches(self, connection: Connection, now: datetime, quiet: timedelta) -> list[Breach]:
         """Return at most one breach of each rule; rules that have alerted within the quiet time are left out."""
-        rules = await rule_queries.select_rules(connection, now - quiet)
+        rules = await rule_queries.select_rules(connection, now, quiet)
         found = await self._over_threshold(connection, rules, now)
         broken = {one.rule for one in found}
         return found + await self._unusual(connection, [one for one in rules if one not in broken], now)
@@ -48,19 +51,24 @@ class RuleWatch:
         return [breach for breach in judged if breach]
 
     async def _unusual(self, connection: Connection, rules: Sequence[Rule], now: datetime) -> list[Breach]:
-        hour = finished_hour(now)
-        self._next = {one for one in self._compared if one[1] == hour}
-        found = list[Breach]()
-        unusual = [one for one in rules if one.of_unusual]
+        last, unusual = finished_hour(now), [one for one in rules if one.of_unusual]
+        span = TimeSpan(last - (JUDGED_HOURS - 1) * HOUR, last + HOUR)
+        runs = await rule_queries.select_hourly_runs(connection, (one.project_id for one in unusual), span)
+        self._next = {}
+        found = dict[Rule, Breach]()
         for project_id, of_project in groupby(unusual, key=lambda one: one.project_id):
-            if (project_id, hour) in self._next:
-                continue
-            span = TimeSpan(hour, hour + HOUR)
-            for rule, sums, past in await read_usual(connection, list(of_project), hour, now):
-                if breach := judge_usual(rule, span, sums, past):
-                    found.append(breach)
-            self._next.add((project_id, hour))
-        return found
+            new = list[tuple[Rule, datetime]]()
+            for rule in of_project:
+                for hour in judged_hours(last, rule.since or now):
+                    number = runs.get((project_id, hour), 0)
+                    self._next[project_id, rule.kind, hour] = number
+                    if number >= rule.min_runs and self._compared.get((project_id, rule.kind, hour)) != number:
+                        new.append((rule, hour))
+            for rule, hour, sums, past in await read_usual(connection, new, now):
+                breach = judge_usual(rule, TimeSpan(hour, hour + HOUR), sums, past)
+                if breach and rule not in found:
+                    found[rule] = breach
+        return list(found.values())
 
     def settle(self) -> None:
         """Remember which hours were compared, once the alerts on them are stored."""
@@ -98,25 +106,23 @@ async def read_last_hour(
 
 
 async def read_usual(
-    connection: Connection, rules: Sequence[Rule], hour: datetime, now: datetime
-) -> list[tuple[Rule, Sums, list[Sums]]]:
-    """Read an hour of a project, and the same hours of the weeks before; nothing where it has too few runs."""
-    span = TimeSpan(hour, hour + HOUR)
-    totals = await rule_queries.select_last_hour(connection, [rules[0].project_id], span)
-    if totals.get(rules[0].project_id, NO_RUNS).runs < min(rule.min_runs for rule in rules):
+    connection: Connection, judged: Sequence[tuple[Rule, datetime]], now: datetime
+) -> list[tuple[Rule, datetime, Sums, list[Sums]]]:
+    """Read hours of one project for its rules, and the same hours of the weeks before."""
+    if not judged:
         return []
-    since = hour - timedelta(weeks=WEEKS) - HOUR
-    timeline = Timeline.of(TimeSpan(since, span.until), BucketWidth.HOUR, now)
-    has_latencies = any(rule.kind is AlertKind.LATENCY for rule in rules)
-    answer = await _read(connection, rules[0].project_id, timeline, has_latencies=has_latencies)
+    first, last = min(hour for _, hour in judged), max(hour for _, hour in judged)
+    since = first - timedelta(weeks=WEEKS) - HOUR
+    timeline = Timeline.of(TimeSpan(since, last + HOUR), BucketWidth.HOUR, now)
+    has_latencies = any(rule.kind is AlertKind.LATENCY for rule, _ in judged)
+    answer = await _read(connection, judged[0][0].project_id, timeline, has_latencies=has_latencies)
     if answer is None:
         return []
 
     def at(moment: datetime) -> Sums:
         return answer.slices.get(((moment - since) // HOUR, ()), _NOTHING)
 
-    past = [at(one) for one in compared_hours(hour)]
-    return [(rule, at(hour), past) for rule in rules]
+    return [(rule, hour, at(hour), [at(one) for one in compared_hours(hour)]) for rule, hour in judged]
 
 
 async def _read(

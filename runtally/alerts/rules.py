@@ -5,7 +5,8 @@ its two neighbours in the last four weeks. An hour with few runs says nothing, n
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import Decimal
 from statistics import median
 
@@ -34,6 +35,8 @@ class Rule:
     """A share from 0 to 1, or milliseconds."""
     of_unusual: bool
     min_runs: int
+    since: datetime | None = field(default=None, compare=False)
+    """When it was set, or when its last alert ceased to keep it quiet."""
 
     @property
     def alerts_below(self) -> bool:
