@@ -42,10 +42,10 @@ export class Call {
 
   /** Read what an answer, or a part of a stream, says about its cost: its model, its usage, why it ended. Never its text. */
   see(answer: any): void {
-    const whole = answer?.response ?? answer?.message ?? answer;
-    this.answeredBy(whole?.model);
+    const whole = answer?.response ?? answer?.message ?? answer?.interaction ?? answer;
+    this.answeredBy(whole?.model ?? whole?.modelVersion);
     // OpenAI writes its tier and its tools beside the usage.
-    const { usage = countedOf(whole), service_tier, tool_usage } = whole ?? {};
+    const { usage = whole?.usageMetadata ?? countedOf(whole), service_tier, tool_usage } = whole ?? {};
     if (usage) {
       this.update(tokensOf(service_tier || tool_usage ? { service_tier, tool_usage, ...usage } : usage));
       this.#parts = partsOf(usage);
@@ -77,8 +77,8 @@ export class Call {
     // Whoever read the stream left it, and its last counts are not known.
     if (this.#isOpen && !errorCode) this.update({ finishReason: "cancelled" });
     this.#record(merge({ provider: "unknown", model: "unknown", latencyMs, status, errorCode } as Run, this.#run));
-    const { runId, provider, timestamp, sessionId, userId, traceId, experimentId, tags, metadata } = this.#run;
-    const shared = { provider, timestamp, sessionId, userId, traceId, experimentId, tags, metadata };
+    const { runId, provider, timestamp, sessionId, userId, traceId, experimentId, tags, metadata, serviceTier, region } = this.#run;
+    const shared = { provider, timestamp, sessionId, userId, traceId, experimentId, tags, metadata, serviceTier, region };
     this.#parts.forEach((part, place) => {
       // Whoever sends the run again sends the same parts.
       this.#record(merge(shared as Run, { ...part, runId: `${runId}-${place}`, metadata: { partOf: runId } }));
@@ -90,10 +90,14 @@ export class Call {
   }
 }
 
-/** What is charged of an answer without a usage: its images, or the seconds of what it heard. */
+/** What is charged of an answer without a usage: its images, what it embedded, or the seconds of what it heard. */
 function countedOf(answer: any): object | undefined {
-  const [image] = Array.isArray(answer?.data) ? answer.data : [];
-  if (image?.b64_json || image?.url) return { images: answer.data.length };
+  if (answer?.candidates) return; // Whoever asks Gemini's answer for its data is warned of what else it has.
+  const images = answer?.generatedImages ?? answer?.data;
+  const [image] = Array.isArray(images) ? images : [];
+  if (image?.b64_json || image?.url || image?.image) return { images: images.length };
+  const embedded = (answer?.embeddings ?? []).map((each: any) => each?.statistics?.tokenCount ?? 0);
+  if (embedded.some(Boolean)) return { input_tokens: Math.round(embedded.reduce((sum: number, count: number) => sum + count)) };
   return typeof answer?.duration === "number" ? { seconds: answer.duration } : undefined;
 }
 
@@ -107,6 +111,7 @@ function finishReasonOf(answer: any): string | undefined {
   const status = answer?.status;
   return (
     answer?.choices?.[0]?.finish_reason ??
+    answer?.candidates?.[0]?.finishReason ??
     answer?.stop_reason ??
     answer?.delta?.stop_reason ??
     answer?.incomplete_details?.reason ??

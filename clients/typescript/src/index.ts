@@ -47,7 +47,7 @@ export function init(settings: Settings = {}): void {
   else sender = new Sender(target);
 }
 
-/** Record each call of this client of OpenAI's or Anthropic's SDK, and return the client. */
+/** Record each call of this client of OpenAI's, Anthropic's or Google's SDK, or of a Realtime connection, and return it. */
 export function wrap<Client extends object>(client: Client, options: WrapOptions = {}): Client {
   return wrapClient(client, options, begin);
 }

@@ -1,4 +1,6 @@
 import type { Call } from "./call.js";
+import { wrapGemini } from "./gemini.js";
+import { listen } from "./realtime.js";
 import type { Run } from "./run.js";
 
 export interface WrapOptions {
@@ -8,7 +10,7 @@ export interface WrapOptions {
   streamUsage?: boolean;
 }
 
-type Begin = (run: Run) => Call;
+export type Begin = (run: Run) => Call;
 
 const CALLS = /\/(chat\/completions|completions|responses|embeddings|v1\/messages|v1\/complete|images\/\w+|audio\/\w+)$/;
 const PROVIDERS: Record<string, string> = { amazonaws: "aws", googleapis: "google", moonshot: "moonshotai", x: "x-ai" };
@@ -19,18 +21,22 @@ const PREAMBLE = /^(message_start|ping|response\.(created|queued|in_progress))$/
 const wrapped = new WeakSet<object>();
 
 /**
- * Record each call of a client. One generator makes OpenAI's and Anthropic's SDKs, and each of their calls passes through the
+ * Record each call of a client, or of a connection that stays open. One generator makes OpenAI's and Anthropic's SDKs, and each of their calls passes through the
  * client's `methodRequest` once: so a call is one run with all its retries, whether it was `create`, `parse` or `stream`.
  */
 export function wrapClient<Client extends object>(client: Client, options: WrapOptions, begin: Begin): Client {
   const sdk = client as any;
   const { methodRequest, withOptions } = sdk;
-  if (typeof methodRequest !== "function") {
-    console.error("Runtally: wrap() takes a client of OpenAI's or Anthropic's SDK; its calls are not recorded");
+  const isGemini = typeof sdk.models?.generateContent === "function";
+  const hasEvents = typeof sdk.on === "function" && typeof sdk.send === "function";
+  if (typeof methodRequest !== "function" && !isGemini && !hasEvents) {
+    console.error("Runtally: wrap() takes a client of OpenAI's, Anthropic's or Google's SDK; its calls are not recorded");
     return client;
   }
   if (wrapped.has(client)) return client;
   wrapped.add(client);
+  if (isGemini) return wrapGemini(sdk, begin), client;
+  if (hasEvents) return listen(sdk, options.provider, begin), client;
 
   sdk.methodRequest = (method: string, path: string, given: any) => {
     if (method !== "post" || !CALLS.test(path)) return methodRequest.call(client, method, path, given);
@@ -79,9 +85,11 @@ function observe(promise: any, call: Call): any {
   return watch(promise._thenUnwrap((answer: any) => observeAnswer(answer, call)));
 }
 
-function observeAnswer(answer: any, call: Call): any {
+/** Pass an answer, or each part of a stream, to the call. A bare iterator is another one afterwards. */
+export function observeAnswer(answer: any, call: Call): any {
   const isStream = typeof answer?.[Symbol.asyncIterator] === "function";
   try {
+    if (isStream && typeof answer.next === "function") return readAlong(answer, call);
     if (isStream) {
       // What a stream reads of, where it can be read twice; else the stream itself.
       const name = typeof answer.iterator === "function" ? "iterator" : Symbol.asyncIterator;
