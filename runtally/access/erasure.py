@@ -7,7 +7,7 @@ import structlog
 from runtally.access import projects
 from runtally.access.erasure_queries import erase_dropped, erase_in_repricings, erase_reported
 from runtally.archive.archive import Archive
-from runtally.archive.queries import select_files
+from runtally.archive.queries import KeptFile, select_files
 from runtally.audit import Actor
 from runtally.db import pair
 from runtally.db.database import Database
@@ -34,7 +34,7 @@ async def erase_project(places: Places, by: Actor, project_id: str) -> int:
     `NotFound`, `ArchiveError` and `StoreUnavailable`.
     """
     cell, reporting, archive = places.cell, places.reporting, places.archive
-    await _reach_archive(cell, archive, project_id)
+    await reach_archive(cell, archive, project_id)
     async with pair.patient(places.control, cell) as (control, patient):
         async with pair.sessions(control, patient) as (here, session):
             # Before the runs, in the order of who reprices them.
@@ -57,17 +57,23 @@ async def erase_project(places: Places, by: Actor, project_id: str) -> int:
             # Apart, because rollups are locked in one order; `rollups rebuild` does the same, should this break off.
             async with patient.session() as session:
                 await erase_dropped(session, project_id, dropped_before)
-    if archive is not None:
-        try:
-            await archive.remove_left_over()
-        except (ArchiveError, StoreUnavailable) as error:
-            # The project is gone. The job of retention deletes the files once the store answers again.
-            log.warning("archive_files_left", code=error.code, reason=error.message)
+    await sweep(archive)
     return runs
 
 
-async def _reach_archive(live: Database, archive: Archive | None, project_id: str) -> None:
-    """Raises `ArchiveError` where the project has files in an archive that cannot be used now."""
+async def sweep(archive: Archive | None) -> None:
+    """Delete the files whose runs were erased."""
+    if archive is None:
+        return
+    try:
+        await archive.remove_left_over()
+    except (ArchiveError, StoreUnavailable) as error:
+        # The runs are gone. The job of retention deletes the files once the store answers again.
+        log.warning("archive_files_left", code=error.code, reason=error.message)
+
+
+async def reach_archive(live: Database, archive: Archive | None, project_id: str) -> list[KeptFile]:
+    """Return the project's files. Raises `ArchiveError` where it has any in an archive that cannot be used now."""
     async with live.connection() as connection:
         files = await select_files(connection, project_id)
     if files and archive is None:
@@ -77,3 +83,4 @@ async def _reach_archive(live: Database, archive: Archive | None, project_id: st
         )
     if files and archive is not None:
         await archive.open()
+    return files

@@ -1,12 +1,14 @@
 """SQL that erases a project's rows and takes its sums out of those of all projects."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.archive.queries import REMOVE_FILES
+from runtally.db.bulk import sent_rows
 from runtally.models.rollup import ALL_PROJECTS_KEY
+from runtally.models.run import Run
 from runtally.usage.sketch import GRAIN_ROWS, ON_SAME_SKETCH, merging
 from runtally.usage.store import ROLLUP_INPUT_COLUMNS, rollup_ctes
 from runtally.usage.sums.tables import SLICES, TOTALS, SumTable
@@ -24,25 +26,53 @@ SELECT count(*)
   FROM erased
 """
 
-_IS_IMPORTED = "project_id = $1 AND metadata ->> 'import' = $2"
-COUNT_IMPORTED = f"""
+# Those of a person or of an import, also as DuckDB reads it. In both tables of runs the columns have the same names.
+IS_CHOSEN = """project_id = $1::text
+         AND CASE $2::text WHEN 'user' THEN user_id ELSE (metadata ->> 'import') END = ANY ($3::text[])"""
+SUM_CHOSEN = f"""
 SELECT count(*),
        coalesce(sum(cost_usd), 0),
        min(occurred_at),
        max(occurred_at)
   FROM runs
- WHERE {_IS_IMPORTED}
+ WHERE {IS_CHOSEN}
 """
-ERASE_IMPORTED = f"""
+COUNT_REPORTED = f"""
+SELECT count(*)
+  FROM reporting_runs
+ WHERE {IS_CHOSEN}
+"""
+ERASE_CHOSEN = f"""
 WITH erased AS (
      DELETE FROM runs
-      WHERE {_IS_IMPORTED}
+      WHERE {IS_CHOSEN}
   RETURNING id, {", ".join(ROLLUP_INPUT_COLUMNS)}
 ),
 {rollup_ctes("erased", now="now()", weight="-1")}
 SELECT id
   FROM erased
 """
+_NOT_SUMMED = [column.name for column in Run.__table__.columns if column.name not in ROLLUP_INPUT_COLUMNS]  # type: ignore[attr-defined]  # As in `bulk`.
+TAKE_OUT = f"""
+WITH erased AS MATERIALIZED (
+{sent_rows(Run, without=_NOT_SUMMED)}
+),
+{rollup_ctes("erased", now="now()", weight="-1")}
+SELECT count(*)
+  FROM erased
+"""
+
+# Of days whose runs were dropped nobody knows which they were: their sums stay, but no longer under the person's name.
+_FORGET_NAMES = """
+UPDATE {table}
+   SET dimension_values = (SELECT array_agg(CASE WHEN value = ANY ($2::text[]) THEN NULL ELSE value END ORDER BY place)
+                             FROM unnest(dimension_values) WITH ORDINALITY AS each (value, place))
+ WHERE project_id = $1
+   AND key_id IN (SELECT id FROM tracked_keys WHERE key = 'user')
+   AND dimension_values && $2::text[]
+"""
+FORGET_IN_SUMS = _FORGET_NAMES.format(table="dimension_sums")
+FORGET_IN_LATENCIES = _FORGET_NAMES.format(table="dimension_latencies")
 
 # What waits of the project and what was taken back go together, so that its sketches are empty.
 # As `dimension_queries.merge` has it.
@@ -156,7 +186,11 @@ DELETE FROM reporting_runs
       WHERE project_id = $1
 """
 
-DELETE_REPORTED_RUNS = f"{DELETE_REPORTED} AND id = ANY($2)"
+DELETE_REPORTED_RUNS = f"""
+DELETE FROM reporting_runs
+      WHERE {IS_CHOSEN}
+         OR project_id = $1::text AND id = ANY ($4::text[])
+"""
 
 
 async def erase_runs(session: AsyncSession, project_id: str) -> int:
@@ -181,11 +215,18 @@ async def erase_runs(session: AsyncSession, project_id: str) -> int:
     return int(erased)
 
 
-async def erase_imported(session: AsyncSession, project_id: str, import_id: str) -> Sequence[str]:
-    """Delete the runs of an import, take them out of the rollups and off the relay's queue; their ids."""
+async def erase_chosen(
+    session: AsyncSession, project_id: str, key: str, values: Sequence[str], archived: Iterable[str]
+) -> Sequence[str]:
+    """Delete the live runs of a person or an import, and take these and archived ones out of the rollups and queue.
+
+    The archived ones are documents of `ROLLUP_INPUT_COLUMNS`. Answers the ids of the live ones.
+    """
     connection = await session.connection()
     await connection.exec_driver_sql(dimension_queries.LOCK)
-    ids = (await connection.exec_driver_sql(ERASE_IMPORTED, (project_id, import_id))).scalars().all()
+    for each in archived:
+        await connection.exec_driver_sql(TAKE_OUT, (each,))
+    ids = (await connection.exec_driver_sql(ERASE_CHOSEN, (project_id, key, values))).scalars().all()
     for statement in (
         MERGE_ERASED,
         SET_UP_MERGE,
@@ -198,6 +239,9 @@ async def erase_imported(session: AsyncSession, project_id: str, import_id: str)
     ):
         await connection.exec_driver_sql(statement, (project_id,))
     await connection.exec_driver_sql(DELETE_QUEUED_RUNS, (project_id, ids))
+    if key == "user":
+        for statement in (FORGET_IN_SUMS, FORGET_IN_LATENCIES):
+            await connection.exec_driver_sql(statement, (project_id, values))
     return ids
 
 
@@ -226,6 +270,12 @@ async def erase_reported(session: AsyncSession, project_id: str) -> None:
     await (await session.connection()).exec_driver_sql(DELETE_REPORTED, (project_id,))
 
 
-async def erase_reported_runs(session: AsyncSession, project_id: str, ids: Sequence[str]) -> None:
-    """Delete runs from the reporting table, in its database."""
-    await (await session.connection()).exec_driver_sql(DELETE_REPORTED_RUNS, (project_id, ids))
+async def erase_reported_runs(
+    session: AsyncSession, project_id: str, key: str, values: Sequence[str], ids: Sequence[str]
+) -> int:
+    """Delete the runs of a person or an import from the reporting table, in its database, and answer how many.
+
+    Those with these ids go too, should their copies lack what they were chosen by.
+    """
+    connection = await session.connection()
+    return int((await connection.exec_driver_sql(DELETE_REPORTED_RUNS, (project_id, key, values, ids))).rowcount)

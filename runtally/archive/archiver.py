@@ -7,9 +7,10 @@ deletes these runs and lists the file as kept: at each moment a run is in the ta
 import asyncio
 import hashlib
 import uuid
+from collections.abc import Collection, Sequence
 from contextlib import aclosing
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
@@ -87,35 +88,68 @@ class Archiver:
         if chosen is None:
             raise _RunsChangedError
         table = await asyncio.to_thread(file.joined, tables)
-        content = await asyncio.to_thread(file.written, table, self._about(project_id, chosen))
-        await archive.store.put(path, content)
-        try:
-            await archive.open()
-        except (ArchiveNotFound, ForeignArchive):
-            # The disk went away, and the file is where it was mounted.
-            await archive.store.delete(path)
-            raise
-        digest = (await asyncio.to_thread(hashlib.sha256, content)).digest()
-        kept = KeptFile(*new, chosen.first_at, chosen.last_at, len(content), digest, chosen.sums)
-        there = await archive.read(kept)
-        if not await asyncio.to_thread(file.is_equal, table, there):
-            raise DamagedArchive(
-                f"{path} was read back with other values than were written; its runs stay where they are."
-            )
-        identities = await asyncio.to_thread(file.identities_of, there)
+        assert self._installation is not None  # noqa: S101  # `move_next` began the archive.
+        kept = await _put(archive, self._installation, new, table, chosen)
+        identities = await asyncio.to_thread(file.identities_of, table)
         deleted = await queries.delete_archived(held, project_id, identities)
         if deleted != len(identities) or not await queries.keep_file(held, kept):
             raise _RunsChangedError
         return deleted
 
-    def _about(self, project_id: str, chosen: Chosen) -> dict[str, str]:
-        return {
-            "installation": str(self._installation),
-            "project": project_id,
-            "runs": str(chosen.sums.runs),
-            "first": chosen.first_at.isoformat(),
-            "last": chosen.last_at.isoformat(),
-        }
+
+async def _put(archive: Archive, installation: uuid.UUID, new: FilePlace, table: "Table", chosen: Chosen) -> KeptFile:
+    """Write a file, read it back and compare it; nothing lists it as kept yet. Raises `ArchiveError`."""
+    about = {
+        "installation": str(installation),
+        "project": new.project_id,
+        "runs": str(chosen.sums.runs),
+        "first": chosen.first_at.isoformat(),
+        "last": chosen.last_at.isoformat(),
+    }
+    content = await asyncio.to_thread(file.written, table, about)
+    await archive.store.put(new.path, content)
+    try:
+        await archive.open()
+    except (ArchiveNotFound, ForeignArchive):
+        # The disk went away, and the file is where it was mounted.
+        await archive.store.delete(new.path)
+        raise
+    digest = (await asyncio.to_thread(hashlib.sha256, content)).digest()
+    kept = KeptFile(*new, chosen.first_at, chosen.last_at, len(content), digest, chosen.sums)
+    there = await archive.read(kept)
+    if not await asyncio.to_thread(file.is_equal, table, there):
+        raise DamagedArchive(
+            f"{new.path} was read back with other values than were written; its runs stay where they are."
+        )
+    return kept
+
+
+class TakenOut(NamedTuple):
+    """A file of which runs are erased: the file that takes its place, None where nothing is left, and documents of those runs."""
+
+    old: KeptFile
+    new: KeptFile | None
+    documents: list[str]
+
+
+async def take_out(archive: Archive, old: KeptFile, ids: Collection[str], columns: Sequence[str]) -> TakenOut:
+    """Write a file anew without some of its runs; who erases them lists it in place of the old one.
+
+    Of the runs that go it returns these columns. Raises `ArchiveError`.
+    """
+    installation = await archive.open()
+    assert installation is not None  # noqa: S101  # There are files.
+    rest, taken = await asyncio.to_thread(file.parted, await archive.read(old), frozenset(ids))
+    documents = await asyncio.to_thread(file.documents_of, taken, columns)
+    if not rest.num_rows:
+        return TakenOut(old, None, documents)
+    number = uuid7()
+    new = FilePlace(old.project_id, number, file.path_of(old.project_id, old.first_at, number))
+    async with archive.database.connection() as apart:
+        await queries.insert_file(apart, new, old.first_at, archive.clock())
+    times = rest["occurred_at"].to_pylist()
+    chosen = Chosen(file.sums_of(rest), min(times), max(times))
+    return TakenOut(old, await _put(archive, installation, new, rest, chosen), documents)
 
 
 async def _read_tables(connection: Connection, which: Span) -> "list[Table]":

@@ -3,11 +3,14 @@
 import hashlib
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from decimal import Decimal
 from io import BytesIO
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
 
 from runtally.errors import DamagedArchive
 from runtally.models import arrow
@@ -24,6 +27,9 @@ COMPRESSION = "zstd(6)"
 ROW_GROUP_RUNS = 50_000
 # Columns of which each value is another: a dictionary of them takes 5 bytes a run.
 _DISTINCT: "tuple[ParquetColumnPath, ...]" = ("id", "occurred_at", "created_at")
+_JSON = frozenset({"tags", "units", "metadata"})
+_DOCUMENT_RUNS = 20_000
+_documents = msgspec.json.Encoder(decimal_format="number")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 _SAFE_CHARACTERS = 64
 
@@ -88,6 +94,31 @@ def joined(tables: "Sequence[Table]") -> "Table":
 
     batches = [batch for table in tables for batch in table.to_batches()]
     return Table.from_batches(batches, schema=arrow.schema())
+
+
+def parted(table: "Table", ids: Collection[str]) -> "tuple[Table, Table]":
+    """Return the runs without those with these ids, and those."""
+    parts: tuple[list[Table], list[Table]] = [], []
+    place = 0
+    for is_taken, group in groupby(table["id"].to_pylist(), ids.__contains__):
+        size = len(list(group))
+        parts[is_taken].append(table.slice(place, size))
+        place += size
+    rest, taken = (joined(each).combine_chunks() for each in parts)
+    return rest, taken
+
+
+def documents_of(table: "Table", names: Sequence[str]) -> list[str]:
+    """Return these columns of the runs as JSON, so many runs in each that a statement takes."""
+    columns = [
+        [value if value is None else msgspec.Raw(value.encode()) for value in table[name].to_pylist()]
+        if name in _JSON
+        else table[name].to_pylist()
+        for name in names
+    ]
+    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    chunks = (rows[start : start + _DOCUMENT_RUNS] for start in range(0, len(rows), _DOCUMENT_RUNS))
+    return [_documents.encode(chunk).decode() for chunk in chunks]
 
 
 def is_equal(one: "Table", other: "Table") -> bool:

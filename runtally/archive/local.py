@@ -12,7 +12,7 @@ from pathlib import Path
 from runtally.archive.archive import Archive, damage_of
 from runtally.archive.queries import KeptFile
 from runtally.archive.store import Folder
-from runtally.errors import ArchiveTooLarge, DamagedArchive
+from runtally.errors import ArchiveBusy, ArchiveTooLarge, DamagedArchive
 
 MAX_BYTES = 512 * 2**20
 """The files of one question, and what copies may take on this machine's disk."""
@@ -35,7 +35,7 @@ class LocalFiles:
     async def paths_of(self, files: Sequence[KeptFile]) -> list[str]:
         """Return the paths of these files, without those that were erased meanwhile.
 
-        Raises `ArchiveTooLarge`, `ArchiveUnavailable`, and `DamagedArchive` that names a file.
+        Raises `ArchiveTooLarge`, `ArchiveBusy`, `ArchiveUnavailable`, and `DamagedArchive` that names a file.
         """
         if sum(one.size_bytes for one in files) > MAX_BYTES:
             raise ArchiveTooLarge
@@ -50,9 +50,13 @@ class LocalFiles:
                     return await asyncio.to_thread(self._verify, store.root / kept.path, kept)
                 return await self._copy(kept)
             except DamagedArchive:
-                if kept in await self._archive.list_files(kept.project_id):
+                still = await self._archive.list_files(kept.project_id)
+                if kept in still:
                     raise
-                # Its project was erased meanwhile, or the file was given up.
+                if still:
+                    # It was written anew meanwhile, without runs that were erased; the next question finds the new one.
+                    raise ArchiveBusy from None
+                # Its project was erased meanwhile.
                 return None
 
     def _verify(self, path: Path, kept: KeptFile) -> Path:

@@ -15,6 +15,7 @@ RETENTION_LOCK = 7_214_026_102
 
 # Held until the transaction ends: one process at a time drops or archives runs, also behind a connection pooler.
 TRY_LOCK = "SELECT pg_try_advisory_xact_lock($1)"
+LOCK = f"SELECT pg_advisory_xact_lock({RETENTION_LOCK})"
 
 # The runs of project $1 before $2 that nothing else needs: a run that waits for the relay, parked or not, stays. No run of
 # a queued arrival was stored before its first one.

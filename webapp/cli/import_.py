@@ -12,8 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import click
 import msgspec
 
-from runtally.access.imports import ImportedRuns, look_up, undo_import
-from runtally.archive.reading import ArchivedRuns
+from runtally.access.chosen_runs import ChosenBy, ChosenRuns, FoundRuns, erase_chosen, look_up
 from runtally.audit import OPERATOR
 from runtally.client.errors import InvalidMapping, UnreadableFile
 from runtally.client.files import RowFile
@@ -27,15 +26,13 @@ from runtally.client.run import as_text
 from runtally.client.send import Totals
 from runtally.client.values import UNIX_EPOCH
 from runtally.clock import system_clock
-from runtally.db.database import Database, reporting_database
+from runtally.db.database import Database
 from runtally.errors import RuntallyError
 from runtally.fields import is_project_id, trimmed
 from runtally.money import plain
 from runtally.privacy import ContentRule
-from runtally.runs.archived import read_totals
 from runtally.settings import PrivacyMode, Settings, load_settings
-from runtally.usage.filter import Period, RunFilter
-from webapp.cli.opening import with_database
+from webapp.cli.opening import places_of, with_database
 from webapp.cli.progress import Progress
 from webapp.cli.server import Server, server_options
 
@@ -211,35 +208,28 @@ def import_file(  # noqa: PLR0913  # An argument for each option.
 
 def _undo(project_id: str, import_id: str, *, asks: bool, only_looks: bool) -> None:
     """Show what an import has added, and delete it if that is wanted."""
+    chosen = ChosenRuns(project_id, ChosenBy.IMPORT, (import_id,))
 
-    async def look(settings: Settings, database: Database) -> tuple[ImportedRuns, int]:
-        archive = ArchivedRuns.of(settings, database, system_clock)
-        sought = RunFilter(
-            project_id=project_id,
-            range=Period.ALL,
-            metadata_key=_TAG.removeprefix("metadata."),
-            metadata_value=import_id,
-        )
-        async with database.connection() as connection:
-            archived = (await read_totals(archive, connection, sought, system_clock())).runs if archive else 0
-            return await look_up(connection, project_id, import_id), archived
+    async def look(settings: Settings, database: Database) -> FoundRuns:
+        async with places_of(settings, database) as places:
+            return await look_up(places, chosen)
 
-    async def undo(settings: Settings, database: Database) -> int:
-        async with reporting_database(settings.reporting_database_url, database) as reporting:
-            return await undo_import(database, reporting, OPERATOR, project_id, import_id, system_clock)
+    async def undo(settings: Settings, database: Database) -> FoundRuns:
+        async with places_of(settings, database) as places:
+            return await erase_chosen(places, OPERATOR, chosen, system_clock, "import.undone", import_id)
 
-    found, archived = with_database(look)
-    if archived:
-        click.echo(f"{archived:,} runs of this import are in the archive, and stay there.")
+    found = with_database(look)
     if not found.first_at or not found.last_at:
         click.echo(f"{project_id} has no runs of an import {import_id}; nothing was deleted.")
         raise click.exceptions.Exit(1)
     span = f"{found.first_at:%Y-%m-%d %H:%M} to {found.last_at:%Y-%m-%d %H:%M} UTC"
-    click.echo(f"Import {import_id} added {found.runs:,} runs to {project_id}: {span}, {plain(found.cost_usd)} USD.")
+    archived = f"; {found.archived:,} of them are archived" if found.archived else ""
+    amount = plain(found.cost_usd)
+    click.echo(f"Import {import_id} added {found.runs:,} runs to {project_id}: {span}, {amount} USD{archived}.")
     if only_looks or (asks and not click.confirm("Delete them for good?")):
         click.echo("Nothing was deleted.")
         return
-    click.echo(f"Deleted {with_database(undo):,} runs.")
+    click.echo(f"Deleted {with_database(undo).runs:,} runs.")
 
 
 def _look(file: RowFile, maker: RunMaker, totals: Totals, batch_size: int, *, as_json: bool) -> None:

@@ -7,7 +7,10 @@ from typing import TypeVar
 
 import click
 
-from runtally.db.database import Database
+from runtally.access.erasure import Places
+from runtally.archive.archive import Archive
+from runtally.clock import system_clock
+from runtally.db.database import Database, reporting_database
 from runtally.db.schema import CELL, LIVE, REPORTING, advice, are_current, newest, version_of
 from runtally.embedded.lifecycle import database_url
 from runtally.errors import SettingsError, StoreUnavailable
@@ -41,6 +44,16 @@ def with_control(work: Work[T]) -> T:
     if chosen_cell(settings) != MAIN:
         raise SettingsError("This command is about all cells; leave out --cell.")
     return _with(work, settings, MAIN, waits=False, checks=True)
+
+
+@asynccontextmanager
+async def places_of(settings: Settings, database: Database) -> AsyncIterator[Places]:
+    """Open all places where a command's projects are stored: control, its cell, the reporting table and the archive."""
+    async with (
+        reporting_database(settings.reporting_database_url, database) as reporting,
+        Database(settings.database_url or "") as control,
+    ):
+        yield Places(control, database, reporting, Archive.of(settings, database, system_clock))
 
 
 def chosen_cell(settings: Settings) -> str:

@@ -5,15 +5,14 @@ from collections.abc import Sequence
 import click
 
 from runtally.access import projects as registry
-from runtally.access.erasure import Places, erase_project
-from runtally.archive.archive import Archive
+from runtally.access.erasure import erase_project
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
-from runtally.db.database import Database, reporting_database
+from runtally.db.database import Database
 from runtally.models.project import Project
 from runtally.settings import Settings
 from webapp.cli.ids import ID
-from webapp.cli.opening import with_database
+from webapp.cli.opening import places_of, with_database
 from webapp.cli.output import echo_if_none, echo_json, json_option, record
 
 
@@ -116,11 +115,7 @@ def delete(project_id: str, yes: bool) -> None:  # noqa: FBT001  # Click passes 
         raise click.ClickException("The id does not match; nothing was deleted.")
 
     async def work(settings: Settings, database: Database) -> int:
-        async with (
-            reporting_database(settings.reporting_database_url, database) as reporting,
-            Database(settings.database_url or "") as control,
-        ):
-            archive = Archive.of(settings, database, system_clock)
-            return await erase_project(Places(control, database, reporting, archive), OPERATOR, project_id)
+        async with places_of(settings, database) as places:
+            return await erase_project(places, OPERATOR, project_id)
 
     click.echo(f"Deleted {project_id} and its {with_database(work):,} runs.")
