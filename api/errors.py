@@ -1,10 +1,10 @@
 """Convert domain and framework errors to the contract's JSON. Only this module maps errors to HTTP statuses."""
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import structlog
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge, RequestTimeout
 
 from api.auth import CHALLENGE
@@ -33,6 +33,7 @@ STATUS: dict[type[RuntallyError], int] = {
     errors.NotFound: 404,
     errors.UnknownCell: 404,
     errors.BodyTooSlow: 408,
+    errors.Conflict: 409,
     errors.BodyTooLarge: 413,
     errors.UnsupportedMediaType: 415,
     errors.InvalidPayload: 422,
@@ -82,6 +83,7 @@ class Problem(msgspec.Struct, frozen=True):
     code: str
     message: str
     details: tuple[Detail, ...] | UnsetType = UNSET
+    current: Annotated[Any, Meta(description="With `conflict`: what is there now.")] | UnsetType = UNSET
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,6 +143,7 @@ def problem(error: Exception) -> Problem:
 
 def _problem(shown: RuntallyError | HTTPException, status: int) -> Problem:
     if isinstance(shown, RuntallyError):
-        return Problem(shown.code, shown.message, shown.details or UNSET)
+        current = shown.current if isinstance(shown, errors.Conflict) else UNSET
+        return Problem(shown.code, shown.message, shown.details or UNSET, current)
     code, message = _FRAMEWORK.get(status, ("bad_request", "The server can't do this request; check it."))
     return Problem(code, message)

@@ -34,6 +34,7 @@ TAGS = {
     "Runs": "Send runs.",
     "OTLP": "Send OpenTelemetry data; model calls become runs.",
     "Metrics": "Read totals, rates and percentiles.",
+    "Management": "Read and change what forms change: projects, budgets, experiments and more.",
     "Bills": "Check vendors' bills against the costs that were computed.",
     "Experiments": "Read the verdict on an experiment.",
     "Sync": "Copy live runs into the reporting table.",

@@ -41,7 +41,7 @@ def fields_of(struct: type[msgspec.Struct]) -> Iterable[tuple[str, Schema, bool]
 
 def _tidy(node: Any) -> Any:  # noqa: ANN401  # Any JSON value.
     """Remove defaults that only mean "may be left out", and `null` where it is one of two types."""
-    if isinstance(node, list):
+    if isinstance(node, list | tuple):
         return [_tidy(item) for item in node]
     if not isinstance(node, dict):
         return node
@@ -49,12 +49,17 @@ def _tidy(node: Any) -> Any:  # noqa: ANN401  # Any JSON value.
     for key in tidy.keys() & {"$ref", "title"}:
         if isinstance(tidy[key], str):
             tidy[key] = tidy[key].replace(REFERENCE + _PREFIX, REFERENCE).removeprefix(_PREFIX)
+    if tidy.get("format") == "decimal":
+        # Amounts are numbers on the wire, with all their digits.
+        return {"type": "number"} | {key: value for key, value in tidy.items() if key not in {"type", "format"}}
     constants = [name for name, field in tidy.get("properties", {}).items() if _is_constant(field)]
     if constants:
         tidy["required"] = [*constants, *tidy["required"]]
     match tidy.get("anyOf"):
         case [{"type": str(kind), **rest}, null] if null == _NULL:
             del tidy["anyOf"]
+            if kind == "number" and isinstance(tidy.get("default"), str):
+                tidy["default"] = float(tidy["default"])
             return {"type": [kind, "null"], **rest, **tidy}
     if "enum" in tidy and all(isinstance(value, str) for value in tidy["enum"]):
         return {"type": "string", **tidy}

@@ -307,6 +307,14 @@ class NotFound(RuntallyError):
     message = "No page, project or run is at this address; check the path and the id."
 
 
+class Conflict(RuntallyError):
+    """What was to be made or changed is something else than its sender saw; `current` is what is there now."""
+
+    code = "conflict"
+    message = "This was changed or made meanwhile: look at `current`, then send it again with its version."
+    current: object = None
+
+
 class InvalidLink(NotFound):
     code = "invalid_link"
     message = "It was used before, has expired, or is mistyped. Ask an admin for a new one."

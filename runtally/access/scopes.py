@@ -13,6 +13,11 @@ class Scope(StrEnum):
     METRICS_READ = "metrics:read"
     RUNS_READ = "runs:read"
     RUNS_WRITE = "runs:write"
+    BUDGETS_WRITE = "budgets:write"
+    ALERTS_WRITE = "alerts:write"
+    EXPERIMENTS_WRITE = "experiments:write"
+    PROJECT_WRITE = "project:write"
+    """A project's name, retention, tracked keys, rules for names and links."""
     ADMIN = "admin"
     """Everything, in every project."""
 

@@ -85,9 +85,20 @@ class TargetEditor:
     async def add_untested(self, by: Actor, project: ProjectLink, new: NewTarget) -> AlertTarget:
         """Store a target that nothing was sent to. Raises `InvalidAlertTarget` and `NotFound`."""
         async with self._database.session() as session:
-            target = await self._new(session, project.project_id, new, self._clock())
-            await self._store(session, by, target)
+            return await self.add(session, by, project.project_id, new)
+
+    async def add(self, session: AsyncSession, by: Actor, project_id: str, new: NewTarget) -> AlertTarget:
+        """Store a target in this transaction. Raises `InvalidAlertTarget` and `NotFound`."""
+        target = await self._new(session, project_id, new, self._clock())
+        await self._store(session, by, target)
         return target
+
+    async def change(self, session: AsyncSession, by: Actor, target: AlertTarget, new: NewTarget) -> None:
+        """Change what is sent to a target; its address stays."""
+        before = _facts(target)
+        target.of_unusual_cost, target.weekly_report = new.of_unusual_cost, new.weekly_report
+        session.add(target)
+        record(session, by, self._change("alert_target.changed", target, before=before, after=_facts(target)))
 
     async def queue_test(self, session: AsyncSession, by: Actor, target: AlertTarget, project: ProjectLink) -> bool:
         """Queue a test alert, unless there was one in the last minute; return whether it was queued.

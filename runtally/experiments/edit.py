@@ -1,17 +1,38 @@
 """Change an experiment: its rule, and whether its badge is private."""
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import datetime
 
+from sqlalchemy.dialects.postgresql import insert
+from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.audit import Actor, Change, record
-from runtally.errors import NotFound
+from runtally.errors import Detail, InvalidName, NotFound
 from runtally.experiments.rule import Rule, Window, validate
 from runtally.experiments.verdict import Thresholds
+from runtally.fields import MAX_NAME, trimmed
 from runtally.models.experiment import Experiment
 
 TOKEN_BYTES = 16
+
+
+async def list_experiments(session: AsyncSession, project_id: str) -> Sequence[Experiment]:
+    """List the experiments of a project by id."""
+    query = select(Experiment).where(Experiment.project_id == project_id).order_by(col(Experiment.id))
+    return (await session.exec(query)).all()
+
+
+async def create(session: AsyncSession, by: Actor, project_id: str, experiment_id: str, now: datetime) -> None:
+    """Make an experiment, as its first run would; one that is there stays as it is. Raises `InvalidName`."""
+    if not experiment_id or len(experiment_id) > MAX_NAME or experiment_id != trimmed(experiment_id.replace("\0", "")):
+        why = f"Give the experiment an id of 1 to {MAX_NAME} characters."
+        raise InvalidName(why, details=(Detail("experimentId", why),))
+    values = {"project_id": project_id, "id": experiment_id, "created_at": now}
+    if (await session.exec(insert(Experiment).values(**values).on_conflict_do_nothing())).rowcount:
+        record(session, by, Change("experiment.created", experiment_id, project_id))
 
 
 async def get(session: AsyncSession, project_id: str, experiment_id: str) -> Experiment:

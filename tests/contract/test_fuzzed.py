@@ -15,6 +15,7 @@ from schemathesis.config import SchemathesisConfig
 from schemathesis.schemas import BaseSchema
 from schemathesis.specs.openapi.checks import ignored_auth, negative_data_rejection
 
+from api.managed.kinds import KINDS
 from api.openapi import document, routes_of
 from runtally.access.keys import issue
 from runtally.access.scopes import Scope
@@ -120,8 +121,9 @@ def described(project_key: None) -> BaseSchema:
     schema.auth(ProjectKey).apply_to(path="/api/metrics")
     schema.auth(Signature, refresh_interval=None).apply_to(path="/api/internal/pg-sync")
     schema.hook(map_body)
-    # Other addresses of `/v1/...`, answered by the same code.
-    return schema.exclude(path_regex="^/api/(otlp|public/otel)/.*v1/")
+    # Other addresses of `/v1/...`, answered by the same code; and of what is managed all but budgets, as one is like the other.
+    alike = "|".join(kind.name for kind in KINDS if kind.name != "budgets")
+    return schema.exclude(path_regex=f"^/api/((otlp|public/otel)/.*v1/|({alike})(/|$))")
 
 
 @pytest.fixture(autouse=True)

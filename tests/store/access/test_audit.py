@@ -101,6 +101,8 @@ ACTS: dict[str, Act] = {
     "key.created": key,
     "key.rotated": rotated,
     "key.revoked": revoked,
+    "project.created": lambda session, project_id: projects.create(session, BY, f"{project_id}-new", NOW),
+    "experiment.created": lambda session, project_id: edit.create(session, BY, project_id, "made", NOW),
     "project.renamed": lambda session, project_id: projects.rename(session, BY, project_id, "New"),
     "project.hidden": lambda session, project_id: projects.hide(session, BY, project_id, NOW),
     "project.shown": restored,

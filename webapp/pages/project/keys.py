@@ -33,6 +33,10 @@ PERMISSIONS = (
     (Scope.RUNS_WRITE, "Send runs", "from your services, scripts and coding agents"),
     (Scope.METRICS_READ, "Read metrics", "cost, errors, latency and tokens"),
     (Scope.RUNS_READ, "Read runs", "one by one, in these pages"),
+    (Scope.BUDGETS_WRITE, "Change budgets", "over the API"),
+    (Scope.ALERTS_WRITE, "Change alerts", "over the API"),
+    (Scope.EXPERIMENTS_WRITE, "Change experiments", "over the API"),
+    (Scope.PROJECT_WRITE, "Change the project", "its name, retention, tracked keys and rules for names, over the API"),
 )
 
 blueprint = Blueprint("project_keys", __name__)

@@ -1,0 +1,213 @@
+"""What forms change is changed over the API by the same rules: listed, made, changed and deleted, with keys for that thing."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from runtally import audit
+from runtally.access.keys import issue
+from runtally.access.scopes import Scope
+from runtally.audit import OPERATOR
+from runtally.clock import system_clock
+from runtally.db.database import Database
+from tests.assertions import assert_error
+
+BUDGET = {"amountUSD": 400.5, "alertPercents": [80, 100]}
+
+
+@pytest.fixture
+def admin(admin_key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {admin_key}"}
+
+
+@pytest.fixture
+async def project(client: httpx.AsyncClient, project_id: str, admin: dict[str, str]) -> str:
+    response = await client.post("/api/projects", json={"projectId": project_id, "name": "Team"}, headers=admin)
+    assert response.status_code == 201, response.text
+    return project_id
+
+
+async def key_of(database: Database, project_id: str, *scopes: Scope) -> dict[str, str]:
+    async with database.session() as session:
+        secret = issue(session, system_clock(), OPERATOR, project_id=project_id, scopes=scopes).secret
+    return {"Authorization": f"Bearer {secret}"}
+
+
+EACH: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "budgets": (BUDGET, {"amountUSD": 500}),
+    "experiments": ({"experimentId": "v2", "maxErrorRate": 0.02}, {"maxErrorRate": 0.03, "minRuns": 5}),
+    "alertRules": ({"errorRatePercent": 5.5, "latencyUnusual": True}, {"minRuns": 50, "latencyMs": 800}),
+    "trackedKeys": ({"key": "squad"}, {}),
+    "nameRules": ({"key": "customer", "storage": "dropped"}, {"storage": "plain"}),
+}
+"""Of each kind one, and what of it is changed."""
+
+
+@pytest.mark.parametrize("kind", EACH)
+async def test_a_thing_is_made_read_changed_and_deleted(
+    client: httpx.AsyncClient, project: str, admin: dict[str, str], kind: str
+) -> None:
+    sent, change = {"projectId": project, **EACH[kind][0]}, EACH[kind][1]
+    path = f"/api/{kind}"
+
+    made = await client.post(path, json=sent, headers=admin)
+
+    assert made.status_code == 201, made.text
+    stored = made.json()
+    assert {name: stored[name] for name in sent} == sent
+    assert (await client.post(path, json=sent, headers=admin)).status_code == 200
+    one = f"{path}/{stored['id']}"
+    assert (await client.get(one, headers=admin)).json() == stored
+    assert stored in (await client.get(path, headers=admin)).json()[kind]
+    of_project = (await client.get(f"{path}?projectId={project}", headers=admin)).json()[kind]
+    assert stored in of_project
+    assert {one["projectId"] for one in of_project} == {project}
+    if change:
+        changed = await client.put(one, json={**stored, **change}, headers={**admin, "If-Match": stored["version"]})
+        assert changed.status_code == 200, changed.text
+        assert changed.json() == {**stored, **change, "version": changed.json()["version"]}
+        assert changed.json()["version"] != stored["version"]
+        assert changed.headers["ETag"] == f'"{changed.json()["version"]}"'
+    if kind == "experiments":
+        return
+    assert (await client.delete(one, headers=admin)).json() == {"ok": True, "id": stored["id"]}
+    assert_error(await client.get(one, headers=admin), 404, "not_found")
+    assert_error(await client.delete(one, headers=admin), 404, "not_found")
+
+
+async def test_what_changed_meanwhile_is_not_overwritten(
+    client: httpx.AsyncClient, project: str, admin: dict[str, str]
+) -> None:
+    sent = {"projectId": project, **BUDGET}
+    seen = (await client.post("/api/budgets", json=sent, headers=admin)).json()
+    path = f"/api/budgets/{seen['id']}"
+    now = (await client.put(path, json={**sent, "amountUSD": 7}, headers=admin)).json()
+
+    behind = {**admin, "If-Match": f'"{seen["version"]}"'}
+    for response in (
+        await client.put(path, json={**sent, "amountUSD": 8}, headers=behind),
+        await client.delete(path, headers=behind),
+        await client.post("/api/budgets", json={**sent, "amountUSD": 8}, headers=admin),
+    ):
+        assert_error(response, 409, "conflict")
+        assert response.json()["error"]["current"] == now
+
+
+async def test_a_change_is_audited_as_its_form_is(
+    client: httpx.AsyncClient, database: Database, project: str, admin: dict[str, str]
+) -> None:
+    await client.post("/api/budgets", json={"projectId": project, **BUDGET}, headers=admin)
+
+    async with database.session() as session:
+        entries = await audit.list_entries(session, project_id=project)
+
+    assert [(one.action, one.actor_kind) for one in entries] == [
+        ("budget.set", "key"), ("project.renamed", "key"), ("project.created", "key"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "sent", "status", "paths"),
+    [
+        ("budgets", {"amountUSD": 0}, 422, ["amountUSD"]),
+        ("budgets", {"amountUSD": "NaN"}, 422, ["amountUSD"]),
+        ("budgets", {"amountUSD": "much"}, 422, ["amountUSD"]),
+        ("budgets", {"amountUSD": 1, "alertPercents": [0]}, 422, ["alertPercents"]),
+        ("budgets", {"amountUSD": 1, "dimension": "colour", "period": "year"}, 422, ["dimension", "period"]),
+        ("budgets", {"amountUSD": 1, "currency": "EUR"}, 422, [""]),
+        ("budgets", {}, 422, [""]),
+        ("experiments", {"experimentId": "a", "maxErrorRate": 2}, 422, ["maxErrorRate"]),
+        ("experiments", {"experimentId": ""}, 422, ["experimentId"]),
+        ("experiments", {"experimentId": "a", "windowRuns": 10**12}, 422, ["windowRuns"]),
+        ("nameRules", {"key": "a", "storage": "shredded"}, 422, ["storage"]),
+        ("trackedKeys", {"key": "\0"}, 422, []),
+        ("alertRules", {"errorRatePercent": 101, "minRuns": 0}, 422, ["errorRatePercent", "minRuns"]),
+        ("alertRules", {"minRuns": 5}, 422, []),
+        ("alertChannels", {"address": "no address"}, 422, ["address"]),
+        ("alertChannels", {"address": "https://hooks.slack.com/…abcd #123456"}, 422, ["address"]),
+        ("projects", {"projectId": "x-" * 30, "retentionDays": 1}, 422, []),
+        ("projects", {"projectId": "x-" * 30, "name": "x" * 129}, 422, ["name"]),
+        ("projects", {"projectId": ""}, 422, ["projectId"]),
+    ],
+)
+async def test_what_a_form_refuses_is_refused(  # noqa: PLR0913, PLR0917  # A row, for whom and where.
+    client: httpx.AsyncClient,
+    project: str,
+    admin: dict[str, str],
+    kind: str,
+    sent: dict[str, Any],
+    status: int,
+    paths: list[str],
+) -> None:
+    response = await client.post(f"/api/{kind}", json={"projectId": project, **sent}, headers=admin)
+
+    assert response.status_code == status, response.text
+    assert [one["path"] for one in response.json()["error"].get("details", [])] == paths
+
+
+async def test_the_secret_part_of_a_channel_is_never_answered_and_what_is_answered_stands_for_it(
+    client: httpx.AsyncClient, database: Database, project: str, admin: dict[str, str]
+) -> None:
+    address = "https://hooks.slack.com/services/T0/B0/secret-of-the-channel"
+
+    made = await client.post("/api/alertChannels", json={"projectId": project, "address": address}, headers=admin)
+    assert made.status_code == 201, made.text
+    one = made.json()
+    again = await client.post("/api/alertChannels", json={"projectId": project, "address": address}, headers=admin)
+    path, sent = f"/api/alertChannels/{one['id']}", {**one, "weeklyReport": True}
+    changed = await client.put(path, json=sent, headers=admin)
+
+    assert (again.status_code, again.json()) == (200, one)
+    assert one["address"].startswith("https://hooks.slack.com/…nnel #")
+    assert changed.json() == {**sent, "version": changed.json()["version"]}
+    async with database.connection() as connection:
+        stored = await connection.fetch(
+            "SELECT address, weekly_report FROM alert_targets WHERE project_id = $1", project
+        )
+    assert [tuple(row) for row in stored] == [(address, True)]
+    hook = {"projectId": project, "address": "https://example.com/alerts"}
+    assert (await client.post("/api/alertChannels", json=hook, headers=admin)).json()["secret"].startswith("whsec_")
+    assert (await client.delete(path, headers=admin)).status_code == 200
+
+
+async def test_nothing_is_made_for_a_project_that_is_not_there(
+    client: httpx.AsyncClient, project_id: str, admin: dict[str, str]
+) -> None:
+    response = await client.post("/api/budgets", json={"projectId": project_id, **BUDGET}, headers=admin)
+
+    assert_error(response, 404, "not_found")
+
+
+async def test_a_key_changes_what_its_scope_names_in_its_project_alone(
+    client: httpx.AsyncClient, database: Database, project: str, admin: dict[str, str]
+) -> None:
+    other = f"{project}-other"
+    await client.post("/api/projects", json={"projectId": other}, headers=admin)
+    key = await key_of(database, project, Scope.BUDGETS_WRITE)
+
+    made = await client.post("/api/budgets", json={"projectId": project, **BUDGET}, headers=key)
+    assert made.status_code == 201, made.text
+    assert (await client.get("/api/budgets", headers=key)).json()["budgets"] == [made.json()]
+    for response in (
+        await client.post("/api/budgets", json={"projectId": other, **BUDGET}, headers=key),
+        await client.post("/api/budgets", json={"projectId": "", **BUDGET}, headers=key),
+        await client.get(f"/api/budgets?projectId={other}", headers=key),
+        await client.post("/api/trackedKeys", json={"projectId": project, "key": "squad"}, headers=key),
+        await client.get("/api/experiments", headers=await key_of(database, project, Scope.METRICS_READ)),
+    ):
+        assert_error(response, 403, "forbidden")
+
+
+async def test_a_project_is_deleted_with_its_runs_by_an_admin_alone(
+    client: httpx.AsyncClient, database: Database, project: str, admin: dict[str, str]
+) -> None:
+    [found] = (await client.get(f"/api/projects?projectId={project}", headers=admin)).json()["projects"]
+    assert (found["name"], found["retentionDays"], found["isHidden"]) == ("Team", None, False)
+    path = f"/api/projects/{found['id']}"
+
+    owner = await key_of(database, project, Scope.PROJECT_WRITE)
+    assert_error(await client.delete(path, headers=owner), 403, "forbidden")
+    assert (await client.delete(f"{path}?projectId={project}", headers=admin)).status_code == 200
+
+    assert (await client.get(f"/api/projects?projectId={project}", headers=admin)).json()["projects"] == []
