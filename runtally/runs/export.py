@@ -91,6 +91,10 @@ class Part:
 
     order: Order | None = None
     first: int | None = None
+    skipped: int = 0
+    """How many of a sorted file's first runs it leaves out."""
+    place: Place | None = None
+    """Where runs that are the newest first begin; None is at the newest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +120,7 @@ async def export(  # noqa: PLR0913  # Which runs, and how they are written.
     `on_runs` is called with the number of runs in each chunk; `with_bom` is for CSV in Excel. Raises `StoreBusy` and `StoreUnavailable`, and
     `ArchiveError` and `MissingExtra` where archived runs are among them.
     """
-    chunks = _cut(_read(sources, run_filter, now, part.order), part.first)
+    chunks = _cut(_read(sources, run_filter, now, part), part.first)
     first = await anext(chunks)
     yield b""
     counted = _counted(first, chunks, on_runs)
@@ -141,15 +145,15 @@ async def _cut(chunks: AsyncIterator[Sequence[StoredRun]], first: int | None) ->
 
 
 async def _read(
-    sources: Sequence[ExportSource], run_filter: RunFilter, now: datetime, order: Order | None
+    sources: Sequence[ExportSource], run_filter: RunFilter, now: datetime, part: Part
 ) -> AsyncIterator[Sequence[StoredRun]]:
     """Read page after page, each of its own moment. No connection is held in between, however slow the reader is."""
-    if order is not None:
-        yield await _sorted(sources, run_filter, now, order)
+    if part.order is not None:
+        yield await _sorted(sources, run_filter, now, part.order, part.skipped)
         return
     # Before the first byte is sent.
     await gathered(_check_archive(one, run_filter, now) for one in sources)
-    place, has_more = None, True
+    place, has_more = part.place, True
     while has_more:
         first, *others = await gathered(_chunk(one, run_filter, now, place) for one in sources)
         chunk = first
@@ -164,13 +168,13 @@ async def _read(
 
 
 async def _sorted(
-    sources: Sequence[ExportSource], run_filter: RunFilter, now: datetime, order: Order
+    sources: Sequence[ExportSource], run_filter: RunFilter, now: datetime, order: Order, skipped: int
 ) -> Sequence[StoredRun]:
     async with AsyncExitStack() as stack:
         opened = [
             RunSource(await stack.enter_async_context(one.reading.for_downloads()), one.archive) for one in sources
         ]
-        found = await read_part(opened, run_filter, now, order, 0, MOST_SORTED)
+        found = await read_part(opened, run_filter, now, order, skipped, MOST_SORTED)
     if found.problem is not None:
         # A page says what is missing of it, a file cannot.
         raise found.problem

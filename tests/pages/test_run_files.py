@@ -24,7 +24,7 @@ from runtally.errors import StoreBusy
 from runtally.limits.downloads import MOST_OF_ONE
 from tests.factories import make_run
 from tests.lines import Line
-from tests.pages.conftest import Post
+from tests.pages.conftest import Post, ago
 from tests.pages.looking import Outline, html_of
 from tests.serving import PATIENCE_SECONDS
 from webapp.pages.runs.export import FRAMES
@@ -121,7 +121,27 @@ async def test_a_file_saved_from_a_sorted_list_keeps_its_order_and_may_end_after
     assert await ids(saved.replace("sort=cost", "first=1")) == ["unpriced"]
 
 
-@pytest.mark.parametrize("wrong", ["first=0", "first=few", "sort=colour"])
+async def test_a_page_of_a_list_is_saved_as_a_file_of_its_runs(reader: Browser, post: Post, project_id: str) -> None:
+    await post(*(make_run(runId=f"run-{n:03}", inputTokens=n, timestamp=ago(minutes=n + 1)) for n in range(53)))
+
+    async def pages(address: str) -> list[list[str]]:
+        """The runs of the file of each page, from the first."""
+        found = []
+        while address:
+            outline = Outline(await html_of(reader, address))
+            [_, saved] = [link["href"] or "" for link in outline.all("a") if "export.jsonl" in (link["href"] or "")]
+            data = await (await reader.get(saved)).get_data(as_text=True)
+            found.append([json.loads(line)["id"] for line in data.splitlines()])
+            address = (outline.by_id("runs-older")["href"] or "") if "runs-older" in outline.ids() else ""
+        return found
+
+    newest = [f"run-{n:03}" for n in range(53)]
+    assert await pages(f"/runs?project={project_id}") == [newest[:50], newest[50:]]
+    dearest = newest[::-1]
+    assert await pages(f"/runs?project={project_id}&sort=tokensIn") == [dearest[:50], dearest[50:]]
+
+
+@pytest.mark.parametrize("wrong", ["first=0", "first=few", "sort=colour", "page=0", "before=here"])
 async def test_a_file_of_an_order_that_there_is_not_is_refused(reader: Browser, wrong: str) -> None:
     refused = await reader.get(f"/runs/export.csv?{wrong}")
 

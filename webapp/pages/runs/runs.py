@@ -19,7 +19,7 @@ from runtally.runs import read
 from runtally.runs.export import Format, Part
 from runtally.runs.position import Direction, Position
 from runtally.runs.queries import select_projects_of_run
-from runtally.runs.sorting import MOST_SORTED, Order, read_sorted
+from runtally.runs.sorting import MAX_PAGES, MOST_SORTED, PAGE_RUNS, Order, read_sorted
 from runtally.runs.sources import RunSources
 from runtally.runs.totals import read_missing_before, read_totals
 from runtally.runs.values import Totals
@@ -90,6 +90,8 @@ class Listing(Struct, frozen=True):
     """Since when runs were sorted, where before there are too many."""
     exports: tuple[Choice, ...]
     export_label: str
+    page_exports: tuple[Choice, ...]
+    """Files of the runs on this page alone; none where it has them all."""
     runs: int | None
     """The number of runs in an exported file; None where they were not all counted."""
     dropped: str | None
@@ -177,10 +179,11 @@ async def of_project(project_id: str) -> ResponseReturnValue:
 @blueprint.get("/runs/export.<name>")
 @signed_in
 async def export_runs(name: str) -> ResponseReturnValue:
-    """Download the runs that match the filter: all, or the first ones of the order in `sort`; `bom=1` is for CSV in Excel."""
+    """Download the runs that match the filter: all, the first ones of the order in `sort`, or a page; `bom=1` is for CSV in Excel."""
     query, calendar = query_of(request.args, services().clock())
     with_bom = query.pop("bom", "") == "1"
-    sort, first = query.pop("sort", ""), _first(query.pop("first", ""))
+    sort, first = query.pop("sort", ""), _first(query.pop("first", ""), "first")
+    page, position = _first(query.pop("page", ""), "page") or 1, Position.parse(query.pop("before", None), None)
     if Sorting.mistaken(sort, SortColumn):
         raise InvalidFilter(details=(Detail("sort", f"must be one of {', '.join(SortColumn)}"),))
     format_, view = Format.parse(name), _view(RunFilter.parse(query), calendar)
@@ -188,7 +191,7 @@ async def export_runs(name: str) -> ResponseReturnValue:
     RunFilter.parse_strictly(query)
     in_frames = request.headers.get("Accept") == FRAMES
     writing = exported_in_frames if in_frames else exported
-    part = Part(view.order, first)
+    part = Part(view.order, first, min(page - 1, MAX_PAGES) * (first or 0), position.place)
     stream = await begun(writing(services(), actor(), view.run_filter, format_, part, with_bom=with_bom))
     response = Response(stream, content_type=FRAMES if in_frames else format_.content_type)
     # The file may be large: `webapp.server.pace` cuts off readers who are too slow.
@@ -198,11 +201,11 @@ async def export_runs(name: str) -> ResponseReturnValue:
     return response
 
 
-def _first(text: str) -> int | None:
+def _first(text: str, name: str) -> int | None:
     if not text:
         return None
     if not text.isdecimal() or len(text) > _MOST_DIGITS or not int(text):
-        raise InvalidFilter(details=(Detail("first", "must be a number of runs"),))
+        raise InvalidFilter(details=(Detail(name, "must be a number above 0"),))
     return int(text)
 
 
@@ -255,6 +258,7 @@ async def _found(view: RunsView, position: Position, now: datetime) -> RunsPage:
             sorted_since=None,
             exports=_exports(view),
             export_label="Export",
+            page_exports=_page_exports(view, position, found),
             runs=sums.totals.runs if sums.totals else None,
             dropped=_dropped(sums.missing_before, view.run_filter) if sums.missing_before else None,
             is_sorted=False,
@@ -286,6 +290,7 @@ async def _sorted(view: RunsView, order: Order, number: int, now: datetime) -> R
             sorted_since=formats.moment(local(found.since)) if found.since else None,
             exports=_exports(view),
             export_label=f"Export the first {formats.count(MOST_SORTED)}" if found.has_more else "Export",
+            page_exports=_exports(view, first=PAGE_RUNS, page=number) if number > 1 or found.has_more else (),
             runs=min(sums.totals.runs, MOST_SORTED) if sums.totals else None,
             dropped=_dropped(sums.missing_before, view.run_filter) if sums.missing_before else None,
             is_sorted=True,
@@ -375,10 +380,21 @@ def _headings(view: RunsView) -> Iterator[Any]:
         yield by_column.get(column.value) or Heading(HEADINGS[column], column in NUMBERS)
 
 
-def _exports(view: RunsView) -> tuple[Choice, ...]:
+def _exports(view: RunsView, **part: str | int) -> tuple[Choice, ...]:
     return tuple(
-        Choice(name, view.export_url(one), is_chosen=False) for one, name in _EXPORTS.items() if one.is_installed
+        Choice(name, view.export_url(one, **part), is_chosen=False)
+        for one, name in _EXPORTS.items()
+        if one.is_installed
     )
+
+
+def _page_exports(view: RunsView, position: Position, found: read.RunPage) -> tuple[Choice, ...]:
+    """Return the files of a page of the newest runs. One that was reached from older ones has no place where it begins."""
+    place = position.place
+    if position.direction is Direction.NEWER or not found.runs or not (found.older or place):
+        return ()
+    before = {} if place is None else {Direction.OLDER.value: place.token}
+    return _exports(view, first=len(found.runs), **before)
 
 
 def _dropped(before: datetime, run_filter: RunFilter) -> str:

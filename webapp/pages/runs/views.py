@@ -172,10 +172,11 @@ class RunsView(Struct, frozen=True):
             query[direction.value] = place.token
         return url_for("runs.explorer", **query)
 
-    def export_url(self, format_: Format) -> str:
+    def export_url(self, format_: Format, **part: str | int) -> str:
+        """Return the URL of a file of all these runs, or of the part that these parameters name."""
         sort = self.sorting.text(SortColumn.TIME)
         query: dict[str, Any] = {**self.filter_query, **({"sort": sort} if sort else {})}
-        query |= {"bom": "1"} if format_ is Format.CSV else {}
+        query |= {**part, **({"bom": "1"} if format_ is Format.CSV else {})}
         return url_for("runs.export_runs", name=format_.value, **query)
 
     @property
