@@ -107,3 +107,21 @@ async def test_all_projects_are_for_admins(
     assert model in await html_of(of_project, "/breakdown")
     await html_of(of_project, "/breakdown?project=another", 403)
     await html_of(reader, "/breakdown?project=none-such", 404)
+
+
+async def test_a_row_leads_to_the_form_of_its_budget_which_lists_values_to_choose_from(
+    reader: Browser, table: str, post: Post, project_id: str, signed_in: SignIn
+) -> None:
+    await post(make_run(userId="ann", model="acme-large"))
+    outline = Outline(await html_of(reader, f"{table}&by=user"))
+    [url] = [link["href"] or "" for link in outline.all("a") if "/budgets?" in (link["href"] or "")]
+
+    form = Outline(await html_of(reader, url.partition("#")[0]))
+
+    assert form.by_id("spend-value")["value"] == "ann"
+    assert form.by_id("spend-value")["list"] == "budget-values"
+    values = {option["value"] for option in form.all("option")}
+    assert {"ann", "acme-large", "acme-cached", "bolt"} <= values
+    for read_only in (await signed_in(project_id, Scope.METRICS_READ), reader):
+        html = await html_of(read_only, table if read_only is not reader else "/breakdown")
+        assert "Set budget" not in text_of(html)

@@ -14,7 +14,7 @@ from quart.typing import ResponseReturnValue
 from api.current import actor, services
 from api.usage import csv_parts, read_answer
 from api.usage_query import read_request
-from runtally.access.scopes import Scope, demand
+from runtally.access.scopes import Permission, Scope, demand, may
 from runtally.cells.request import demand_all
 from runtally.errors import ArchiveNotRead, DimensionNotTracked, Forbidden, NotFound
 from runtally.runs.read import read_latencies
@@ -234,12 +234,27 @@ async def _page(snapshots: Snapshots, shown: BreakdownView, now: datetime) -> Br
         ),
         csv_url=csv_address(view, window, shown.dimension.name) if groups else None,
         compare=_compare_form(shown) if groups and project_id is not None else None,
-        table=table_of_groups(_sorted(groups, shown), figures.total, view, shown_groups, headings)
+        table=table_of_groups(
+            _sorted(groups, shown),
+            figures.total,
+            view,
+            shown_groups,
+            headings,
+            has_budgets=await _may_have_budgets(snapshots, shown),
+        )
         if figures and groups
         else None,
         refusal=refusal,
         foot=_foot(figures, groups),
     )
+
+
+async def _may_have_budgets(snapshots: Snapshots, shown: BreakdownView) -> bool:
+    """Return whether the reader may set budgets for the values of a project's dimension."""
+    project_id, key = shown.view.project_id, shown.dimension.tracked_as
+    if project_id is None or not may(actor(), Permission.EDIT_PROJECT, project_id):
+        return False
+    return shown.dimension in BY_MODEL or (key is not None and key in await read_tracked_keys(snapshots, project_id))
 
 
 async def read_head(

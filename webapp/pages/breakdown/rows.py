@@ -8,17 +8,19 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from runtally.models.budget import BudgetPeriod
 from runtally.money import USD_DECIMALS, from_pico
 from runtally.pricing.book import PriceBook
 from runtally.pricing.cost import Price
 from runtally.pricing.providers import canonical
 from runtally.runs.values import Latencies
 from runtally.units import INPUT, OUTPUT
-from runtally.usage.dimensions import BY_MODEL, MODEL, OTHER, PROVIDER, Dimension
+from runtally.usage.dimensions import BY_MODEL, MODEL, NO_VALUE, OTHER, PROVIDER, Dimension
 from runtally.usage.sketch import Sketch, merged, percentile
 from runtally.usage.summary import Summary
 from runtally.usage.totals import NO_RUNS, Totals
 from webapp import changes, formats, report
+from webapp.addresses import address_of
 from webapp.charts.colours import OTHER as OTHER_SLOT
 from webapp.charts.metrics import cache_share, cost_per_success
 from webapp.charts.series import Groups
@@ -172,10 +174,16 @@ def _key(value: tuple[str, ...], price: Price | None, by: Dimension | None, *, i
     return Key(value[1], value[0])
 
 
-def table_of_groups(
-    groups: Sequence[Group], total: Group, view: View, shown: Groups, headings: Iterable[SortHeading]
+def table_of_groups(  # noqa: PLR0913  # What the table shows, and how.
+    groups: Sequence[Group],
+    total: Group,
+    view: View,
+    shown: Groups,
+    headings: Iterable[SortHeading],
+    *,
+    has_budgets: bool = False,
 ) -> Table:
-    """Return the table of the groups, with all runs below."""
+    """Return the table of the groups, with all runs below; with `has_budgets` each row leads to the form of one."""
     highest, whole = max((one.totals.cost_usd for one in groups), default=Decimal(0)), total.totals.cost_usd
     every = [*groups, total]
     priced = [one.totals for one in every if one.has_cost]
@@ -240,7 +248,19 @@ def table_of_groups(
         report.Column(sorts[Column.ERRORS], error_rate),
         report.Column(sorts[Column.LATENCY], lambda one: p95(one.p95_ms or None)),
     )
+    if has_budgets:
+        columns = (*columns, report.Column("Budget", lambda one: _budget(one, view, shown.dimension), "fold"))
     return report.table_of(sorts[Column.NAME], head, columns, groups, total)
+
+
+def _budget(group: Group, view: View, dimension: Dimension) -> str | Cell:
+    """Lead to the form of a budget for the value of a row; rows of several values, or of none, have no form."""
+    if len(group.recorded) != 1 or group.is_rest or group.key.value == NO_VALUE:
+        return formats.NOTHING
+    [value] = group.recorded
+    of = {"dimension": dimension.name, "value": value, "period": BudgetPeriod.DAY.value}
+    url = address_of("project_budgets.budgets", of, project_id=view.project_id or "")
+    return Cell(text="Set budget", url=f"{url}#new-budget", title=f"A daily budget for {value}")
 
 
 def _used(price: Price) -> str:

@@ -1,8 +1,11 @@
 """The page of a project's budgets: what is spent of each, and the forms that set them."""
 
 from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime
 from typing import ClassVar
 
+from msgspec.structs import replace
 from quart import Blueprint, Response, request, url_for
 from quart.typing import ResponseReturnValue
 
@@ -11,7 +14,16 @@ from runtally.access import projects
 from runtally.access.scopes import Permission, Scope, demand, may
 from runtally.budgets.read import get_use, read_basis
 from runtally.budgets.spending import read_states
+from runtally.db.database import Connection
+from runtally.errors import DimensionNotTracked
 from runtally.models.project import Project
+from runtally.usage.dimensions import NO_VALUE, OTHER, dimension_named
+from runtally.usage.filter import RunFilter
+from runtally.usage.groups.groups import read_groups
+from runtally.usage.plan import GroupQuestion
+from runtally.usage.question import LatencyDetail
+from runtally.usage.timeline import Timeline
+from runtally.usage.window import Range, TimeSpan, Window
 from webapp.form import Form
 from webapp.pages.project.alerts_part import AlertsPart, alerts_part
 from webapp.pages.project.budget_line import BudgetLine, basis_of, budget_line
@@ -28,6 +40,9 @@ from webapp.security import signed_in
 from webapp.view import is_open
 
 blueprint = Blueprint("project_budgets", __name__)
+
+_SUGGESTED = 50
+"""Values of a dimension from which one is chosen."""
 
 
 class BudgetsPage(Page, frozen=True):
@@ -77,9 +92,31 @@ async def budgets_page(project_id: str, asked: Mapping[str, str] = NOTHING_ASKED
     async with services().cells.of(project_id).reading.snapshot() as connection:
         use = await get_use(connection, project_id, now)
         basis = basis_of(*await read_basis(connection, project_id, now)) if may_edit else ""
+        if part is not None:
+            part = replace(part, values=await _values(connection, project_id, part, now))
         states = await read_states(connection, project_id, now, services().cells.of(project_id).names)
     shown = [one for one in states if one.terms.of_all_runs or is_open(one.terms.key)]
     is_untold = alerts is not None and not alerts.targets and (use is not None or bool(states))
     return BudgetsPage(
         project, budget_line(use) if use else None, state_rows(shown), form, basis, part, alerts if is_untold else None
     )
+
+
+async def _values(
+    connection: Connection, project_id: str, part: BudgetsPart, now: datetime
+) -> tuple[tuple[str, str], ...]:
+    """Read the costliest values of each dimension of the form in the last 30 days, of those whose names the reader sees."""
+    found = list[tuple[str, str]]()
+    for name, label in part.choices:
+        dimension = dimension_named(name) if name else None
+        if dimension is None or not is_open(dimension):
+            continue
+        window = Window.of(Range.MONTH, now)
+        timeline = Timeline.whole(TimeSpan(window.start, window.until), now)
+        question = GroupQuestion(
+            timeline, RunFilter(project_id=project_id), (dimension,), limit=_SUGGESTED, latencies=LatencyDetail.NONE
+        )
+        with suppress(DimensionNotTracked):
+            groups = (await read_groups(connection, question)).groups
+            found += ((value, label) for (value,) in groups if value and value not in {NO_VALUE, OTHER})
+    return tuple(found)

@@ -50,6 +50,8 @@ class BudgetsPart(Struct, frozen=True):
     form: Form
     is_open: bool
     """Whether the form shows a budget that was asked for."""
+    values: tuple[tuple[str, str], ...] = ()
+    """Values to choose from, each with what it is a value of."""
     periods: tuple[tuple[str, str], ...] = PERIODS
 
 
