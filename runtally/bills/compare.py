@@ -122,6 +122,8 @@ class _Side:
     is_counted: bool = False
     is_billed: bool = False
     is_priced: bool = True
+    tells_length: bool = False
+    """Whether it says which calls had long inputs."""
     rounded_usd: Decimal = _ZERO
     """What the vendor's rounding of its amounts may come to."""
     tiers: Counter[str] = field(default_factory=Counter)
@@ -131,8 +133,8 @@ class _Side:
     def list_usd(self) -> Decimal:
         return sum(self.lines.values(), _ZERO)
 
-    def charge(self, usage: Usage, price: Price | None, requests: int) -> None:
-        """Count calls, at this price."""
+    def charge(self, usage: Usage, price: Price | None, requests: int, long: Price | None = None) -> None:
+        """Count calls at this price; what that for their long inputs adds is a line of its own."""
         self.is_counted = True
         self.requests += requests
         self.tokens += (usage.input_tokens or 0) + (usage.output_tokens or 0)
@@ -143,6 +145,12 @@ class _Side:
             times = requests if line.name == "request" else 1
             self.lines[line.name] += line.amount_usd * times
             self.counts[line.name] += line.quantity * times
+        if long is not None and long != price:
+            more = sum((line.amount_usd for line in lines_of(usage, long)), _ZERO)
+            self.lines[_LENGTH] += more - sum((line.amount_usd for line in lines_of(usage, price)), _ZERO)
+
+
+_LENGTH: Final = "length"
 
 
 def compare(
@@ -162,6 +170,10 @@ def compare(
             _add_stored(sides[day, names.name_of(alike.group[1])][1], alike, names)
     is_counted = any(billed.is_counted for billed, _ in sides.values())
     is_billed = any(row.amount_usd is not None for row in rows)
+    for billed, stored in sides.values():
+        if billed.is_counted and not billed.tells_length and _LENGTH in stored.lines:
+            # A report that does not tell has the long inputs that are known here.
+            billed.lines[_LENGTH] = stored.lines[_LENGTH]
     every = {place: _difference(place[1], *both, is_billed=is_billed) for place, both in _split_units(sides).items()}
     charged = [(row.day, _fee(row)) for row in fees]
     by_model, by_day = defaultdict(list), defaultdict(list)
@@ -195,15 +207,31 @@ class _Names:
         self._names: dict[str, str] = {}
 
     def price_of_row(self, row: BillRow) -> Price | None:
-        """Return the list price of what a row counts; one bill row has calls of many lengths, so that of short ones."""
-        at = datetime.combine(row.day, time(12), UTC)
-        found = self._book.price_for(self._provider, row.model, at, 0) if row.model else None
-        return None if found is None else price_for_run(found, row.tier, row.region, at, 0)
+        """Return the list price of what a row counts, for short inputs."""
+        return self._price(row.model, datetime.combine(row.day, time(12), UTC), row.tier, row.region)
 
-    def price_of_runs(self, row: PricedAlike, project_id: str | None) -> Price | None:
-        """Return the price of runs, after the discounts of a project if one is given."""
-        found = self._book.price_for(self._provider, row.group[1] or "", row.at, row.input_tokens, project_id)
-        return None if found is None else price_for_run(found, row.tier, row.region, row.at, row.input_tokens)
+    def price_of_long_row(self, row: BillRow) -> Price | None:
+        """Return the list price of what a row counts where it tells that the inputs were long."""
+        if not row.longer_than:
+            return None
+        at = datetime.combine(row.day, time(12), UTC)
+        return self._price(row.model, at, row.tier, row.region, row.longer_than + 1)
+
+    def price_of_runs(self, row: PricedAlike, project_id: str | None, input_tokens: int) -> Price | None:
+        """Return the price of runs with so many input tokens, after the discounts of a project if one is given."""
+        return self._price(row.group[1], row.at, row.tier, row.region, input_tokens, project_id)
+
+    def _price(  # noqa: PLR0913, PLR0917  # What a price depends on.
+        self,
+        model: str | None,
+        at: datetime,
+        tier: str | None,
+        region: str | None,
+        tokens: int = 0,
+        project_id: str | None = None,
+    ) -> Price | None:
+        found = self._book.price_for(self._provider, model, at, tokens, project_id) if model else None
+        return None if found is None else price_for_run(found, tier, region, at, tokens)
 
     def name_of(self, model: str | None) -> str:
         """Return the name that the registry has for a model: a dated name is the same model."""
@@ -228,7 +256,8 @@ def _add_billed(side: _Side, row: BillRow, names: _Names, step: Decimal) -> None
     if not row.tokens and not row.units and not row.requests:
         return
     usage = Usage(**{kind.count_column: row.tokens.get(kind.name) for kind in TOKEN_KINDS}, units=row.units or None)
-    side.charge(usage, names.price_of_row(row), row.requests)
+    side.charge(usage, names.price_of_row(row), row.requests, names.price_of_long_row(row))
+    side.tells_length |= row.longer_than is not None
     if row.tier:
         side.tiers[row.tier] += row.requests
     if row.region:
@@ -237,11 +266,11 @@ def _add_billed(side: _Side, row: BillRow, names: _Names, step: Decimal) -> None
 
 def _add_stored(side: _Side, row: PricedAlike, names: _Names) -> None:
     side.amount_usd += row.cost_usd
-    price = names.price_of_runs(row, None)
-    side.charge(row.usage, price, row.runs)
+    price = names.price_of_runs(row, None, row.input_tokens)
+    side.charge(row.usage, names.price_of_runs(row, None, 0), row.runs, price)
     if row.entry_id is None:
         side.fixed_usd += row.cost_usd
-    less = names.price_of_runs(row, row.project_id) if row.project_id else price
+    less = names.price_of_runs(row, row.project_id, row.input_tokens) if row.project_id else price
     if less is not None:
         side.discounted_usd += sum(
             (line.amount_usd * (row.runs if line.name == "request" else 1) for line in lines_of(row.usage, less)), _ZERO
@@ -253,7 +282,7 @@ def _add_stored(side: _Side, row: PricedAlike, names: _Names) -> None:
 
 
 def _is_token(name: str) -> bool:
-    return name == "request" or (name in LINES and LINES[name].measured is Measured.TOKENS)
+    return name in {"request", _LENGTH} or (name in LINES and LINES[name].measured is Measured.TOKENS)
 
 
 def _is_of_unit(row: BillRow) -> bool:

@@ -47,13 +47,37 @@ async def read_comparison(  # noqa: PLR0913, PLR0917  # Both sides, and what the
     if since < first:
         for day, row in await _read_sums(snapshots, _question(bill.provider, since, first, now)):
             days[day].append(row)
-    if first < until:
+    if first <= since and any(row.begins for row in rows):
+        # The vendor's days are in another zone: each is compared with the runs of its own hours.
+        for day, span in _spans(bill, rows).items():
+            one: Days = defaultdict(list)
+            timeline = Timeline.whole(span, now)
+            await _read_runs(
+                snapshots,
+                control,
+                replace(_question(bill.provider, since, until, now), timeline=timeline),
+                discounts,
+                one,
+            )
+            days[day] = [row for found in one.values() for row in found]
+    elif first < until:
         await _read_runs(snapshots, control, _question(bill.provider, first, until, now), discounts, days)
     deleted = await read_deleted(snapshots, since, until)
     if not rows:
         runs = (row for found in days.values() for row in found)
         return replace(compare_amount(bill.amount_usd or Decimal(0), runs), deleted=deleted)
     return replace(compare(rows, days, bill.provider, book), deleted=deleted)
+
+
+def _spans(bill: Bill, rows: Sequence[BillRow]) -> dict[date, TimeSpan]:
+    """Return when each day of a bill begins and ends, by the rows of that day, and of others by those before."""
+    begins = {row.day: timedelta(minutes=row.begins) for row in rows}
+    starts, at = dict[date, datetime](), begins[min(begins)]
+    for number in range((bill.until - bill.since).days + 1):
+        day = bill.since + number * DAY
+        at = begins.get(day, at)
+        starts[day] = datetime.combine(day, time(), UTC) + at
+    return {day: TimeSpan(start, starts[day + DAY]) for day, start in starts.items() if day < bill.until}
 
 
 def _question(provider: str, since: datetime, until: datetime, now: datetime) -> GroupQuestion:

@@ -5,7 +5,7 @@ Files are read by the formats of `runtally import`. A file of calls is added up 
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -31,9 +31,11 @@ _SENT: Final = {camel(kind.count_column): kind.name for kind in TOKEN_KINDS}
 
 
 class BillRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a vendor billed or counted on a day (UTC) for a model, or beside all models."""
+    """What a vendor billed or counted on a day for a model, or beside all models."""
 
     day: date
+    begins: int = 0
+    """The minutes after midnight (UTC) at which the day begins where the vendor counts it in another zone, below 0 before it."""
     model: str | None = None
     line: str = ""
     """What the amount is for, in the vendor's words."""
@@ -41,6 +43,8 @@ class BillRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The vendor's own id of a key, workspace or project."""
     tier: str | None = None
     region: str | None = None
+    longer_than: int | None = None
+    """The input tokens above which the calls were; None where the report does not tell."""
     amount_usd: Decimal | None = None
     requests: int = 0
     tokens: dict[str, int] = {}
@@ -49,7 +53,10 @@ class BillRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def place(self) -> tuple[Any, ...]:
-        return self.day, self.model, self.line, self.key, self.tier, self.region, self.amount_usd is None
+        return (
+            self.day, self.begins, self.model, self.line, self.key, self.tier, self.region, self.longer_than,
+            self.amount_usd is None,
+        )  # fmt: skip
 
     def plus(self, other: "BillRow") -> "BillRow":
         """Return the sums of two rows of one place."""
@@ -88,6 +95,8 @@ def read_report(path: Path, provider: str | None, now: datetime, until: date | N
         raise InvalidBill(f"{path.name} has no rows of usage or costs.")
     if wanted and wanted not in vendors:
         raise InvalidBill(f"{path.name} is a report of {_names(vendors)}, not of {wanted}.")
+    if "" in vendors:
+        raise InvalidBill(f"{path.name} does not say whose calls it has: name the provider, such as openai.")
     if wanted is None and len(vendors) > 1:
         raise InvalidBill(f"{path.name} has {_names(vendors)}: say which of them the bill is of.")
     if not rows:
@@ -120,7 +129,8 @@ def _read(
                 raise InvalidBill(f"Line {row.line} of {path.name} {row.reason}.")
             format_ = format_ or _format_of(path, row.values)
             for each in format_.read(by_name(row.values)):
-                vendors.add(vendor := canonical(str(each.get("provider") or "")))
+                # A file that does not say whose calls it has is of whom it is said to be.
+                vendors.add(vendor := canonical(str(each.get("provider") or "")) or wanted or "")
                 if wanted in {None, vendor} and (found := made(each, row.line)):
                     _add(rows, found)
     return format_.title if format_ else ""
@@ -143,6 +153,15 @@ def _period(each: Mapping[str, Any]) -> tuple[datetime | None, datetime | None]:
     return start, end or (start and start + DAY)
 
 
+def _day_of(start: datetime, end: datetime) -> tuple[date, int]:
+    """Return the day of a row and when that begins: of a whole day in another zone, the one that has most of it."""
+    utc = start.astimezone(UTC)
+    if end - start < DAY:
+        return utc.date(), 0
+    day = (utc + DAY / 2).date()
+    return day, round((utc - datetime.combine(day, time(), UTC)) / timedelta(minutes=1))
+
+
 def _bill_row(each: Mapping[str, Any], line: int, now: datetime, until: date | None) -> BillRow | None:
     """Turn a row in the fields of runs into one of a bill; None for one that is not before `until`."""
     currency = each.get("currency", "USD")
@@ -153,8 +172,11 @@ def _bill_row(each: Mapping[str, Any], line: int, now: datetime, until: date | N
     start, end = _period(each)
     if start is None or end is None:
         raise InvalidBill(f"Line {line} has no day.")
-    if until is not None and start.astimezone(UTC).date() >= until:
+    day, begins = _day_of(start, end)
+    if until is not None and day >= until:
         return None
+    if end - start > DAY:
+        raise InvalidBill(f"Line {line} is of more than a day: export the report by day.")
     if end > now:
         raise InvalidBill(f"Line {line} is of {start:%d %B %Y}, which is not over: give an earlier end, such as today.")
     metadata, line_text = each.get("metadata") or {}, ""
@@ -164,12 +186,14 @@ def _bill_row(each: Mapping[str, Any], line: int, now: datetime, until: date | N
     amount = each.get("costUSD")
     model = each.get("model") or _model_of(line_text)
     return BillRow(
-        day=start.astimezone(UTC).date(),
+        day=day,
+        begins=begins,
         model=str(model)[:256] if model else None,
         line=line_text,
         key=str(metadata.get("key") or metadata.get("workspace") or metadata.get("project") or "")[:256],
         tier=each.get("serviceTier"),
         region=each.get("region"),
+        longer_than=each.get("longerThan"),
         amount_usd=None if amount is None else to_usd(number(amount)),
         requests=_count(each.get("requests", 0 if "period" in each else 1), line),
         tokens={kind: count for kind, count in tokens.items() if count},

@@ -58,6 +58,12 @@ async def add_reports(  # noqa: PLR0913  # What is stored, by whom and when.
     if len({one.digest for one in reports}) < len(reports):
         raise InvalidBill("Two of the files are the same.")
     rows = [row for one in reports for row in one.rows]
+    if len({repr(row) for row in rows}) < len(rows):
+        raise InvalidBill("The files have the same counts or amounts of a day more than once: give each report once.")
+    if len({(row.day, row.begins) for row in rows}) > len({row.day for row in rows}):
+        raise InvalidBill(
+            "The days of the reports begin at different hours: export all of them in one time zone, best in UTC."
+        )
     first, end = span_of(rows)
     since, until = since or first, until or end
     rows = list(within(rows, since, until))

@@ -24,8 +24,18 @@ def _read_usage(row: Row) -> Iterator[Row]:
         units=filled(cacheWrite1h=long or None, webSearch=count(at(row.get("servertooluse"), "web_search_requests"))),
         serviceTier=None if tier == "standard" else tier,
         region=None if region in ("global", "not_available") else region,
+        longerThan=_longer_than(row.get("contextwindow")),
         metadata=filled(workspace=row.get("workspaceid"), key=row.get("apikeyid")),
     )
+
+
+def _longer_than(window: object) -> int | None:
+    """Return the lower end of a window such as `200k-1M`."""
+    text = str(window or "").partition("-")[0].removesuffix("k")
+    return int(text) * 1000 if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None
+
+
+_DIGITS = 5
 
 
 def _read_costs(row: Row) -> Iterator[Row]:

@@ -81,13 +81,17 @@ def count(value: object) -> int | None:
     return int(number(value)) or None
 
 
+# A number above it is of milliseconds: this is the year 5138.
+_LAST_SECOND = 10**11
+
+
 def moment(value: object) -> datetime | None:
-    """Return a time that is ISO 8601, in UTC where it has no zone, or a number of Unix seconds."""
-    if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
-        return datetime.fromtimestamp(float(value), UTC)
+    """Return a time that is ISO 8601, in UTC where it has no zone, or a number of Unix seconds or milliseconds."""
     try:
+        if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+            return datetime.fromtimestamp(float(value) / (1000 if value > _LAST_SECOND else 1), UTC)
         found = datetime.fromisoformat(str(value).strip())
-    except ValueError:
+    except (ValueError, OverflowError, OSError):
         return None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 

@@ -30,7 +30,7 @@ from tests.serving import Postgres
 NOW = datetime(2026, 3, 27, 13, tzinfo=UTC)
 FIRST = datetime(2026, 3, 2, tzinfo=UTC)
 MARCH = date(2026, 3, 2), date(2026, 3, 5)
-SOL, LITE = "made-sol", "made-lite"
+SOL, LITE, LONG = "made-sol", "made-lite", "made-long"
 NUMBERS = count()
 
 
@@ -47,6 +47,9 @@ async def database(postgres: Postgres) -> AsyncIterator[Database]:
                     provider="openai", model=LITE, variants="tier batch: x 0.5", unit_rates="webSearch 10", **dollars
                 )
             )
+            dollars = {"input_per_million": Decimal(5), "output_per_million": Decimal(10)}
+            for provider in ("openai", "anthropic"):
+                session.add(make_price(provider=provider, model=LONG, variants="above 200000: x 2", **dollars))
         yield database
 
 
@@ -227,6 +230,95 @@ async def test_a_bill_that_is_right_has_no_difference(
     assert found.total.parts == ()
 
 
+async def test_calls_with_long_inputs_cost_what_these_do_also_where_the_report_does_not_tell_them(
+    database: Database, connection: Connection, tmp_path: Path
+) -> None:
+    book = await load_book(connection)
+    long = {"input_tokens": 300_000, "output_tokens": 0}
+    short = {"input_tokens": 100_000, "output_tokens": 0}
+    for provider in ("openai", "anthropic"):
+        await insert_runs(
+            connection,
+            [
+                *runs_of(book, 2, 0, LONG, provider=provider, **long),
+                *runs_of(book, 4, 0, LONG, provider=provider, **short),
+            ],
+        )
+    counts = write(
+        tmp_path,
+        "usage.json",
+        [bucket("usage.completions", 0, [usage(LONG, 7, input_tokens=1_100_000, output_tokens=0)])],
+    )
+    # One short call more than here, and a dollar more for all.
+    amounts = write(tmp_path, "costs.json", [bucket("costs", 0, [cost(f"{LONG}, input", "9.5")])])
+    told = tmp_path / "anthropic.jsonl"
+    of_day = {
+        "starting_at": "2026-03-02T00:00:00Z",
+        "ending_at": "2026-03-03T00:00:00Z",
+        "model": LONG,
+        "output_tokens": 0,
+    }
+    told.write_text(
+        "\n".join(
+            json.dumps(of_day | {"uncached_input_tokens": tokens, "context_window": window})
+            for tokens, window in ((400_000, "0-200k"), (900_000, "200k-1M"))
+        )
+    )
+
+    untold = await compared(database, connection, [read_report(one, None, NOW) for one in (counts, amounts)])
+    found = await compared(database, connection, [read_report(told, None, NOW)])
+
+    # 600,000 at $10 and 400,000 at $5 a million are $8.
+    assert (untold.total.computed_usd, parts(untold.total)) == (8, {"calls": Decimal("0.5"), "price": Decimal(1)})
+    # 900,000 long ones are 300,000 more than here.
+    assert parts(found.total) == {"calls": Decimal(3)}
+
+
+async def test_days_that_a_vendor_counts_in_another_zone_are_compared_with_the_runs_of_their_hours(
+    database: Database, connection: Connection, tmp_path: Path
+) -> None:
+    book = await load_book(connection)
+    late, early = timedelta(hours=23), timedelta(hours=2)
+    runs = [*runs_of(book, 10, 0, SOL), *runs_of(book, 20, 1, SOL), *runs_of(book, 3, 2, SOL)]
+    for run, at in ((runs[0], late), (runs[10], early), (runs[30], early)):
+        run.occurred_at = run.occurred_at.replace(hour=0) + at
+    await insert_runs(connection, runs)
+
+    def of_day(day: int, requests: int, hour: int) -> dict[str, Any]:
+        found = bucket("usage.completions", day, [usage(SOL, requests)])
+        return found | {name: found[name] + hour * 3600 for name in ("start_time", "end_time")}
+
+    # In Los Angeles a day of the summer begins at 7, one of the winter at 8; a day in Tokyo begins at 15 on the day before.
+    west = write(tmp_path, "west.json", [of_day(0, 11, 7), of_day(1, 20, 7)])
+    east = write(tmp_path, "east.json", [of_day(0, 9, -9), of_day(1, 21, -9), of_day(2, 3, -9)])
+    for report in (west, east):
+        found = await compared(database, connection, [read_report(report, None, NOW)])
+        assert [(one.name, parts(one)) for one in found.days] == [
+            (f"2026-03-{day:02}", {}) for day in range(2, 2 + len(found.days))
+        ]
+        assert found.total.billed_requests == found.total.requests
+
+    with pytest.raises(InvalidBill, match="begin at different hours"):
+        await compared(database, connection, [read_report(one, None, NOW) for one in (west, east)])
+
+
+async def test_a_report_that_is_given_twice_is_refused(database: Database, tmp_path: Path) -> None:
+    whole = write(tmp_path, "usage.json", [bucket("usage.completions", 0, [usage(SOL, 1)])])
+    lines = tmp_path / "usage.jsonl"
+    of_day = bucket("usage.completions", 0, [usage(SOL, 1)])
+    about = {"start_time": of_day["start_time"], "end_time": of_day["end_time"]}
+    lines.write_text(json.dumps(about | of_day["results"][0]))
+    async with database.session() as session:
+        with pytest.raises(InvalidBill, match="more than once: give each report once"):
+            await store.add_reports(session, OPERATOR, [read_report(one, None, NOW) for one in (whole, lines)], NOW)
+
+
+def test_a_row_of_several_days_is_refused(tmp_path: Path) -> None:
+    week = bucket("usage.completions", 0, [usage(SOL, 1)])
+    with pytest.raises(InvalidBill, match="Line 1 is of more than a day: export the report by day"):
+        read_report(write(tmp_path, "a.json", [week | {"end_time": week["start_time"] + 7 * 86_400}]), None, NOW)
+
+
 async def test_a_bill_of_the_same_days_is_refused_unless_it_replaces_the_other(
     database: Database, tmp_path: Path
 ) -> None:
@@ -272,6 +364,18 @@ def test_a_report_of_another_vendor_a_day_that_is_not_over_and_no_report_at_all_
     other.write_text("a,b\n1,2\n")
     with pytest.raises(InvalidBill, match="is none of the reports that are known"):
         read_report(other, None, NOW)
+
+
+def test_a_file_of_calls_that_does_not_name_a_vendor_is_of_the_one_that_is_named(tmp_path: Path) -> None:
+    calls = tmp_path / "calls.jsonl"
+    sent = {"type": "GENERATION", "startTime": "2026-03-02T10:00:00Z", "usageDetails": {"input": 7}, "model": SOL}
+    calls.write_text(json.dumps(sent))
+
+    with pytest.raises(InvalidBill, match="does not say whose calls it has: name the provider"):
+        read_report(calls, None, NOW)
+    report = read_report(calls, "openai", NOW)
+
+    assert (report.provider, report.rows[0].tokens) == ("openai", {"input": 7})
 
 
 async def test_a_difference_above_the_tolerance_alerts_the_organisation_once(
