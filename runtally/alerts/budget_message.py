@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 
-from runtally.alerts.message import Message, ProjectLink, compose, money, quoted
+from runtally.alerts.message import Message, ProjectLink, compose, minimum_of, money, quoted
 from runtally.budgets.spending import BudgetState, Spending
 from runtally.budgets.terms import BudgetTerms
 from runtally.budgets.use import Use
@@ -25,7 +25,7 @@ def budget_message(project: ProjectLink, use: Use, percent: int, now: datetime) 
     is_over = now >= use.month.end
     forecast = None if is_over else use.forecast_usd
     used = percent_of(use.spent_usd, use.amount_usd)
-    minimum = " or more, for some runs have no price" if use.unpriced else ""
+    minimum = minimum_of(use)
     sentences = [
         f"{project.shown} has used {used} of its budget of {money(use.amount_usd)} for {use.month.start:%B %Y}.",
         f"That is {money(use.spent_usd)}{minimum}.",
@@ -62,7 +62,7 @@ def spending_message(
     terms, [one] = state.terms, reached
     of, used = _of(terms), percent_of(one.spent_usd, terms.amount_usd)
     when = _when(terms, state.now)
-    minimum = " or more, for some runs have no price" if one.unpriced else ""
+    minimum = minimum_of(one)
     return compose(
         AlertKind.BUDGET,
         project,

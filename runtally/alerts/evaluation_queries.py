@@ -107,7 +107,8 @@ SELECT_WEEKLY_SPEND = f"""
          coalesce(sum(cost_usd) FILTER (WHERE bucket >= $3), 0) AS cost_usd,
          coalesce(sum(cost_usd) FILTER (WHERE bucket < $3), 0) AS previous_usd,
          coalesce(sum(runs) FILTER (WHERE bucket >= $3), 0)::bigint AS runs,
-         coalesce(sum(unpriced) FILTER (WHERE bucket >= $3), 0)::bigint AS unpriced
+         coalesce(sum(unpriced) FILTER (WHERE bucket >= $3), 0)::bigint AS unpriced,
+         coalesce(sum(partly_priced) FILTER (WHERE bucket >= $3), 0)::bigint AS partly_priced
     FROM rollups
    WHERE project_id = ANY ($1::text[])
      AND grain = {_LASTING}

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import Protocol
 
 import msgspec
 
@@ -104,13 +105,26 @@ def anomaly_message(project: ProjectLink, found: UnusualHour, models: Sequence[M
     )
 
 
+class _Cost(Protocol):
+    @property
+    def unpriced(self) -> int: ...
+    @property
+    def is_minimum(self) -> bool: ...
+
+
+def minimum_of(cost: _Cost) -> str:
+    """Return why a cost may be more, in words that follow it; nothing where all of it is known."""
+    what = "runs" if cost.unpriced else "units of runs" if cost.is_minimum else ""
+    return f" or more, for some {what} have no price" if what else ""
+
+
 def report_message(project: ProjectLink, spend: WeeklySpend, now: datetime) -> Message:
     week, drivers = spend.week, spend.drivers
     last_day = week.end - timedelta(days=1)
-    minimum = " or more, for some runs have no price," if spend.unpriced else ""
+    minimum = minimum_of(spend)
     when, runs = f"from {week.start:%d %b} to {last_day:%d %b %Y} (UTC)", "run" if spend.runs == 1 else "runs"
     sentences = [
-        f"{project.shown} cost {money(spend.cost_usd)}{minimum} {when}, in {spend.runs:,} {runs}.",
+        f"{project.shown} cost {money(spend.cost_usd)}{minimum and f'{minimum},'} {when}, in {spend.runs:,} {runs}.",
         f"The week before cost {money(spend.previous_usd)}{_change_in_percent(spend)}.",
     ]
     if drivers:

@@ -51,6 +51,7 @@ class ModelSpend:
     previous_usd: Decimal
     runs: int
     unpriced: int
+    partly_priced: int = 0
 
     def __add__(self, other: "ModelSpend") -> "ModelSpend":
         return replace(
@@ -59,6 +60,7 @@ class ModelSpend:
             previous_usd=self.previous_usd + other.previous_usd,
             runs=self.runs + other.runs,
             unpriced=self.unpriced + other.unpriced,
+            partly_priced=self.partly_priced + other.partly_priced,
         )
 
     @property
@@ -96,6 +98,11 @@ class WeeklySpend:
     @property
     def unpriced(self) -> int:
         return sum(one.unpriced for one in self.models)
+
+    @property
+    def is_minimum(self) -> bool:
+        """Whether runs, or units of runs, have no price."""
+        return any(one.unpriced or one.partly_priced for one in self.models)
 
     @property
     def drivers(self) -> tuple[ModelSpend, ...]:

@@ -30,7 +30,8 @@ _USES = f"""
          first.bucket AS first_bucket,
          spent.spent_usd,
          recent.recent_usd,
-         spent.unpriced
+         spent.unpriced,
+         spent.is_minimum
     FROM ({{budgets}}) AS budgets
          LEFT JOIN LATERAL (SELECT bucket
                               FROM rollup_totals
@@ -40,7 +41,8 @@ _USES = f"""
                              LIMIT 1) AS first ON TRUE
          CROSS JOIN LATERAL (
               SELECT coalesce(sum(cost_usd), 0) AS spent_usd,
-                     coalesce(sum(unpriced), 0)::bigint AS unpriced
+                     coalesce(sum(unpriced), 0)::bigint AS unpriced,
+                     coalesce(sum(unpriced + partly_priced) > 0, false) AS is_minimum
                 FROM {TOTALS.rows} AS held
                WHERE project_id = budgets.project_id
                  AND grain = {_DAYS}
@@ -125,6 +127,7 @@ async def _select(
             spent_usd=row["spent_usd"],
             recent=Recent(max(since, row["first_bucket"]), row["recent_usd"]) if row["first_bucket"] else None,
             unpriced=row["unpriced"],
+            is_minimum=row["is_minimum"],
         )
         for row in rows
     )

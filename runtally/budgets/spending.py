@@ -37,9 +37,16 @@ class Spending:
     spent_usd: Decimal
     unpriced: int
     """Runs whose cost is not known; with any of them the cost is a minimum."""
+    is_minimum: bool = False
+    """Whether runs have no price or, of all runs together, units of runs; sums by value do not have that."""
 
     def __add__(self, more: "Spending") -> "Spending":
-        return Spending(self.value, self.spent_usd + more.spent_usd, self.unpriced + more.unpriced)
+        return Spending(
+            self.value,
+            self.spent_usd + more.spent_usd,
+            self.unpriced + more.unpriced,
+            self.is_minimum or more.is_minimum,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +120,12 @@ async def read_state(
         for each in (terms, *([replace(terms, value=hashed)] if hashed else ())):
             groups = await read_groups_of([GroupRowReader.over(one) for one in connections], _question(each, now))
             spendings += [
-                Spending(group[0] if group and group[0] else each.value, sums.totals.cost_usd, sums.totals.unpriced)
+                Spending(
+                    group[0] if group and group[0] else each.value,
+                    sums.totals.cost_usd,
+                    sums.totals.unpriced,
+                    sums.totals.is_minimum,
+                )
                 for group, sums in groups.groups.items()
                 # Runs without a value are nobody's, and all others together are no value.
                 if not terms.is_each or group[0] not in {None, OTHER}
@@ -143,7 +155,8 @@ def _as_one(terms: BudgetTerms, names: LiveNames, spendings: Sequence[Spending])
 def _question(terms: BudgetTerms, now: datetime) -> GroupQuestion:
     by = (terms.key,) if terms.is_each and terms.key else ()
     timeline = Timeline.whole(terms.span(now), now)
-    return GroupQuestion(timeline, terms.filter, by, _MEASURES, limit=MOST_VALUES + 1, latencies=LatencyDetail.NONE)
+    measures = (*_MEASURES, "partly_priced") if terms.of_all_runs else _MEASURES
+    return GroupQuestion(timeline, terms.filter, by, measures, limit=MOST_VALUES + 1, latencies=LatencyDetail.NONE)
 
 
 def least_to_alert_usd(terms: BudgetTerms) -> Decimal | None:

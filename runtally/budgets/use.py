@@ -46,13 +46,19 @@ class Use:
     recent: Recent | None
     """None before the first run."""
     unpriced: int
+    is_minimum: bool = False
+    """Whether runs, or units of runs, have no price."""
 
     def __add__(self, more: "Use") -> "Use":
         """Return the use of this budget by the runs of both."""
         known = [one for one in (self.recent, more.recent) if one is not None]
         recent = Recent(min(one.since for one in known), sum((one.usd for one in known), Decimal(0))) if known else None
         return replace(
-            self, spent_usd=self.spent_usd + more.spent_usd, recent=recent, unpriced=self.unpriced + more.unpriced
+            self,
+            spent_usd=self.spent_usd + more.spent_usd,
+            recent=recent,
+            unpriced=self.unpriced + more.unpriced,
+            is_minimum=self.is_minimum or more.is_minimum,
         )
 
     @property

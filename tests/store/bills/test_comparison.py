@@ -269,7 +269,10 @@ async def test_calls_with_long_inputs_cost_what_these_do_also_where_the_report_d
     found = await compared(database, connection, [read_report(told, None, NOW)])
 
     # 600,000 at $10 and 400,000 at $5 a million are $8.
-    assert (untold.total.computed_usd, parts(untold.total)) == (8, {"calls": Decimal("0.5"), "price": Decimal(1)})
+    assert (untold.total.computed_usd, parts(untold.total)) == (
+        Decimal(8),
+        {"calls": Decimal("0.5"), "price": Decimal(1)},
+    )
     # 900,000 long ones are 300,000 more than here.
     assert parts(found.total) == {"calls": Decimal(3)}
 

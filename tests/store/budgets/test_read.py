@@ -5,6 +5,8 @@ from decimal import Decimal
 
 import pytest
 
+from runtally.alerts.budget_message import budget_message
+from runtally.alerts.message import ProjectLink
 from runtally.audit import OPERATOR
 from runtally.budgets import edit
 from runtally.budgets.read import get_burn_down, get_use
@@ -37,7 +39,7 @@ async def test_a_budget_is_used_by_the_runs_of_its_month(connection: Connection,
     assert budget is not None
     of_month = [run for run in runs if (run.occurred_at.year, run.occurred_at.month) == (2026, 11)]
     assert use.spent_usd == sum(run.cost_usd or 0 for run in of_month)
-    assert use.unpriced == 1
+    assert (use.unpriced, use.is_minimum) == (1, True)
     assert use.recent is not None
     assert use.recent.since == pace_since(NOW)
     recent = [run for run in runs if pace_since(NOW) <= run.occurred_at <= NOW]
@@ -45,6 +47,25 @@ async def test_a_budget_is_used_by_the_runs_of_its_month(connection: Connection,
     assert len(budget.spent_by_day_usd) == NOW.day
     assert sum(budget.spent_by_day_usd) == use.spent_usd
     assert await get_use(connection, f"{project_id}-other", NOW) is None
+
+
+async def test_a_run_with_a_unit_without_a_price_makes_the_spending_a_minimum(
+    connection: Connection, project_id: str
+) -> None:
+    run = make_stored_run(project_id, occurred_at=NOW, cost_usd=Decimal(7))
+    await insert_runs(connection, [run])
+    await connection.execute("INSERT INTO budgets VALUES ($1, 100, '{}', $2, $2)", project_id, NOW)
+    whole = await get_use(connection, project_id, NOW)
+    run.id, run.cost_is_minimum = "partly", True
+    await insert_runs(connection, [run])
+
+    use = await get_use(connection, project_id, NOW)
+
+    assert whole is not None
+    assert use is not None
+    assert (whole.is_minimum, use.is_minimum, use.unpriced) == (False, True, 0)
+    message = budget_message(ProjectLink("p", "P", None), use, 10, NOW).text
+    assert "That is $14.00 or more, for some units of runs have no price." in message
 
 
 async def test_the_pace_of_a_young_project_begins_with_its_first_run(connection: Connection, project_id: str) -> None:
