@@ -16,7 +16,7 @@ from runtally.access.name_mask import NameMask
 from runtally.audit import ANYONE, Actor
 from runtally.db import turns
 from runtally.errors import Forbidden
-from runtally.usage import archived, masking
+from runtally.usage import masking
 
 _ATTRIBUTE = "__access_rule__"
 _ENFORCED = "__access_enforced__"
@@ -69,7 +69,6 @@ async def enforce_access() -> None:
         await choose_own_cell(incoming())
         masking.use(NameMask(incoming().services.names, actor))
         turns.use(actor.reader)
-        archived.use(incoming().services.cells.at_hand.archived_groups)
 
 
 async def _anyone(_: Request) -> Actor:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked
 from runtally.experiments import estimate
 from runtally.experiments.estimate import P50, P95, Difference, Estimate
@@ -19,10 +18,10 @@ from runtally.usage.dimensions import SESSION
 from runtally.usage.filter import RunFilter
 from runtally.usage.groups.groups import Values, read_groups, read_values, read_whole_latencies
 from runtally.usage.groups.rows import GroupRowReader
-from runtally.usage.memo import DayMemo
 from runtally.usage.plan import GroupQuestion
 from runtally.usage.question import LatencyDetail
 from runtally.usage.sketch import Latencies, percentiles_of_all
+from runtally.usage.snapshots import Snapshots
 from runtally.usage.timeline import Timeline
 from runtally.usage.totals import Totals
 from runtally.usage.window import TimeSpan
@@ -112,16 +111,15 @@ def difference(figure: Figure, first: ComparedRuns, second: ComparedRuns) -> Dif
     return apart(first.estimates.get(figure), second.estimates.get(figure))
 
 
-async def read_runs(
-    connection: Connection, run_filter: RunFilter, timeline: Timeline, memo: DayMemo | None = None
-) -> ComparedRuns:
+async def read_runs(snapshots: Snapshots, run_filter: RunFilter, timeline: Timeline) -> ComparedRuns:
     """Read the sums of a project's runs over a time. Raises `DimensionNotTracked` without stored sums if there are too many runs."""
     question = GroupQuestion(timeline.as_one_bucket(), run_filter, latencies=LatencyDetail.NONE)
-    reader = GroupRowReader.over(connection, memo)
+    [snapshot] = snapshots.every
+    reader = GroupRowReader.of(snapshot)
     totals = (await read_groups(reader, question)).total
     if not totals.runs:
         return ComparedRuns(totals)
-    sample = await select_sample(connection, run_filter, timeline.span)
+    sample = await select_sample(reader.connection, run_filter, timeline.span)
     values, estimates = _ratios(totals, sample)
     sessions, refused = None, None
     try:

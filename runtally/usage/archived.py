@@ -1,11 +1,7 @@
-"""Runs of closed days that left the database for the archive, as one more source of groups.
-
-The archive of a request is set with its mask. Jobs have none: they ask about the last days alone.
-"""
+"""Runs of closed days that left the database for the archive, as one more source of groups."""
 
 from collections import Counter
 from collections.abc import Sequence
-from contextvars import ContextVar
 from typing import Any, Protocol
 
 from runtally.db.database import Connection
@@ -29,15 +25,3 @@ class ArchivedGroups(Protocol):
         self, connection: Connection, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]
     ) -> dict[SliceKey, Counter[int]]:
         """Read how many runs of each bucket and group had each latency."""
-
-
-_archive: ContextVar[ArchivedGroups | None] = ContextVar("archive", default=None)
-
-
-def use(archive: ArchivedGroups | None) -> None:
-    """Read archived runs from here for the rest of this request."""
-    _archive.set(archive)
-
-
-def in_use() -> ArchivedGroups | None:
-    return _archive.get()

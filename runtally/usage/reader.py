@@ -14,7 +14,7 @@ from runtally.usage.database_reader import DatabaseReader
 from runtally.usage.days.versions import DAY
 from runtally.usage.groups.groups import GroupAnswer, count_groups, has_hidden_values, read_groups_of
 from runtally.usage.groups.rows import GroupRowReader
-from runtally.usage.memo import DayMemo, Version
+from runtally.usage.memo import Version
 from runtally.usage.plan import GroupQuestion
 from runtally.usage.question import Question
 from runtally.usage.snapshots import Snapshots
@@ -46,11 +46,6 @@ class UsageReader:
         earliest = min(compared_since(window), Window.of(Range.MONTH, window.now, Range.MONTH.chart_interval).start)
         # A week more, from which the overview knows which projects are as old.
         return cls(snapshots, window.now, project_id, earliest - WEEK - DAY)
-
-    @classmethod
-    def of_project(cls, connection: Connection, memo: DayMemo, window: Window, project_id: str) -> Self:
-        """Return the reader of a page of one project, over a connection to its database."""
-        return cls.of_page(Snapshots.of(connection, memo), window, project_id)
 
     @property
     def only(self) -> DatabaseReader:

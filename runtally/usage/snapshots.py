@@ -18,8 +18,8 @@ class Snapshot:
 
     reads: CombinedReads
     memo: DayMemo
-    archive: ArchivedGroups | None
-    """Its archived runs; those of the request, if None."""
+    archive: ArchivedGroups | None = None
+    """Its archived runs. Jobs need none: they ask about the last days alone."""
     database: Database | None = None
 
 
@@ -33,9 +33,9 @@ class Snapshots:
         """Runs several readings, each of which may ask every database."""
 
     @classmethod
-    def of(cls, connection: Connection, memo: DayMemo) -> Self:
+    def of(cls, connection: Connection, memo: DayMemo, archive: ArchivedGroups | None = None) -> Self:
         """Return the one database of a connection."""
-        return cls([Snapshot(CombinedReads.over(connection), memo, None)])
+        return cls([Snapshot(CombinedReads.over(connection), memo, archive)])
 
     @property
     def connection(self) -> Connection:

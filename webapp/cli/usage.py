@@ -16,10 +16,10 @@ from runtally.db.replica import Reader
 from runtally.money import plain
 from runtally.runs.cost_lines import LINE, NAMES, CostLines, LineSum, measured, read_cost_lines
 from runtally.settings import Settings
-from runtally.usage import archived
 from runtally.usage.dimensions import DIMENSIONS, METADATA, OTHER, OTHER_NAME, Dimension, dimension_named
 from runtally.usage.filter import RunFilter
-from runtally.usage.groups.groups import GroupAnswer, Sums, read_groups
+from runtally.usage.groups.groups import GroupAnswer, Sums, read_groups_of
+from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.memo import DayMemo
 from runtally.usage.plan import Group, GroupQuestion
 from runtally.usage.snapshots import Snapshots
@@ -90,13 +90,13 @@ def usage(sought: RunFilter, by: _By, name: str, limit: int, *, as_json: bool) -
                 await projects.get(session, sought.project_id)
         now = system_clock()
         timeline = Timeline.whole(NamedRange(name).span(now, BucketWidth.HOUR), now)
-        if archive := ArchivedRuns.of(settings, database, system_clock):
-            archived.use(ArchivedGroupReader(archive))
+        archive = ArchivedRuns.of(settings, database, system_clock)
         async with Reader.opened(database, settings.read_database_url) as reading, reading.snapshot() as connection:
             question = GroupQuestion(timeline, sought, by.dimensions, limit=limit)
+            snapshots = Snapshots.of(connection, DayMemo(0), ArchivedGroupReader(archive) if archive else None)
             if by.has_lines:
-                return await read_cost_lines(Snapshots.of(connection, DayMemo(0)), connection, question)
-            return await read_groups(connection, question)
+                return await read_cost_lines(snapshots, connection, question)
+            return await read_groups_of([GroupRowReader.of(one) for one in snapshots.every], question)
 
     found = with_database(work)
     if as_json:

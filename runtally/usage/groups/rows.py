@@ -16,7 +16,6 @@ from runtally.clock import start_of_day
 from runtally.db.combined import CombinedReads
 from runtally.db.database import Connection
 from runtally.errors import ArchiveError, ArchiveNotRead, ArchiveTooLarge, DimensionNotTracked, MissingExtra
-from runtally.usage import archived
 from runtally.usage.archived import ArchivedGroups
 from runtally.usage.days.version_queries import select_hours
 from runtally.usage.days.versions import Days
@@ -53,10 +52,10 @@ class GroupRowReader:
     def __init__(
         self, reads: CombinedReads, archive: ArchivedGroups | None = None, memo: DayMemo | None = None
     ) -> None:
-        """With no archive of its own it reads that of the request; without a memo it reads all days."""
+        """Without an archive runs that left the database are not read; without a memo all days are."""
         self.reads = reads
         self.connection = reads.connection
-        self.archive = archive or archived.in_use()
+        self.archive = archive
         self.memo = memo
         self.days: Days | None = None
         """The days of the questions, where they were read already."""

@@ -14,6 +14,7 @@ import pytest
 from runtally.archive import archiver, engine, local, reading
 from runtally.archive.groups import ArchivedGroupReader
 from runtally.archive.reading import ArchivedRuns
+from runtally.db.combined import CombinedReads
 from runtally.db.database import Connection, Database
 from runtally.db.replica import Reader
 from runtally.errors import (
@@ -37,10 +38,10 @@ from runtally.runs.sorting import Order, SortKey, read_sorted
 from runtally.runs.sources import RunSource
 from runtally.runs.totals import read_missing_before, read_totals
 from runtally.runs.values import ListedRun
-from runtally.usage import archived as archived_groups
 from runtally.usage.dimensions import DIMENSIONS, STATUS, Dimension, dimension_of_key
 from runtally.usage.filter import Outcome, Period, RunFilter
 from runtally.usage.groups.groups import GroupAnswer, read_groups
+from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.memo import DayMemo
 from runtally.usage.plan import GroupQuestion
 from runtally.usage.question import LatencyDetail
@@ -92,11 +93,8 @@ def runs(own: Database, folder: Path) -> ArchivedRuns:
 
 
 @pytest.fixture
-def groups(runs: ArchivedRuns) -> Iterator[ArchivedGroupReader]:
-    reader = ArchivedGroupReader(runs)
-    archived_groups.use(reader)
-    yield reader
-    archived_groups.use(None)
+def groups(runs: ArchivedRuns) -> ArchivedGroupReader:
+    return ArchivedGroupReader(runs)
 
 
 async def archive_all(own: Database, folder: Path) -> None:
@@ -199,21 +197,28 @@ def questions() -> Iterator[GroupQuestion]:
             yield GroupQuestion(timeline, run_filter, by, limit=3)
 
 
-async def answers(own: Database, memo: DayMemo | None = None, step: int = 1) -> list[GroupAnswer]:
+async def ask(
+    connection: Connection, question: GroupQuestion, groups: ArchivedGroupReader, memo: DayMemo | None = None
+) -> GroupAnswer:
+    return await read_groups(GroupRowReader(CombinedReads.over(connection), groups, memo), question)
+
+
+async def answers(
+    own: Database, groups: ArchivedGroupReader, memo: DayMemo | None = None, step: int = 1
+) -> list[GroupAnswer]:
     async with own.snapshot() as connection:
-        return [await read_groups(connection, question, memo) for question in list(questions())[::step]]
+        return [await ask(connection, question, groups, memo) for question in list(questions())[::step]]
 
 
-@pytest.mark.usefixtures("groups")
-async def test_groups_are_as_before(own: Database, folder: Path) -> None:
-    before = await answers(own)
+async def test_groups_are_as_before(own: Database, folder: Path, groups: ArchivedGroupReader) -> None:
+    before = await answers(own, groups)
     await archive_all(own, folder)
 
-    after = await answers(own)
+    after = await answers(own, groups)
 
     for number, (one, other) in enumerate(zip(after, before, strict=True)):
         assert one == other, number
-    assert await answers(own, DayMemo(2**24), 6) == before[::6]
+    assert await answers(own, groups, DayMemo(2**24), 6) == before[::6]
 
 
 async def test_without_an_archive_in_reach_groups_of_old_days_are_refused(own: Database, folder: Path) -> None:
@@ -225,9 +230,8 @@ async def test_without_an_archive_in_reach_groups_of_old_days_are_refused(own: D
             await read_groups(connection, question)
 
 
-@pytest.mark.usefixtures("groups")
 async def test_days_of_which_runs_were_dropped_before_there_was_an_archive_are_never_added_up_in_part(
-    own: Database, folder: Path, runs: ArchivedRuns
+    own: Database, folder: Path, runs: ArchivedRuns, groups: ArchivedGroupReader
 ) -> None:
     async with own.connection() as connection:
         await connection.execute("DELETE FROM runs WHERE project_id = 'one' AND id = '3-1'")
@@ -236,7 +240,7 @@ async def test_days_of_which_runs_were_dropped_before_there_was_an_archive_are_n
     question = next(one for one in questions() if one.by)
     async with own.snapshot() as connection:
         with pytest.raises(DimensionNotTracked, match="only totals remain"):
-            await read_groups(connection, question)
+            await ask(connection, question, groups)
         assert await read_missing_before([RunSource(connection, runs)], ONE, NOW) == HORIZON.replace(day=1)
         of_later = ONE.replace(since=START + timedelta(days=5))
         assert await read_missing_before([RunSource(connection, runs)], of_later, NOW) is None
@@ -279,9 +283,8 @@ async def test_many_files_are_read_piece_by_piece(
 
 
 @pytest.mark.parametrize("fault", ["missing", "changed"])
-@pytest.mark.usefixtures("groups")
 async def test_a_file_that_is_missing_or_was_changed_is_named(
-    own: Database, folder: Path, runs: ArchivedRuns, fault: str
+    own: Database, folder: Path, runs: ArchivedRuns, groups: ArchivedGroupReader, fault: str
 ) -> None:
     await archive_all(own, folder)
     kept = (await archive_at(own, str(folder)).list_files("one"))[0]
@@ -299,7 +302,7 @@ async def test_a_file_that_is_missing_or_was_changed_is_named(
         with pytest.raises(DamagedArchive, match=kept.path):
             await read_totals([RunSource(connection, runs)], ONE, NOW)
         with pytest.raises(ArchiveNotRead, match=kept.path):
-            await read_groups(connection, next(one for one in questions() if one.by))
+            await ask(connection, next(one for one in questions() if one.by), groups)
         # What does not reach it is as ever.
         newest = await read.read_page([RunSource(connection, runs)], ONE, NOW, Position())
         assert (len(newest.runs), newest.problem) == (read.PAGE_RUNS, None)
@@ -383,9 +386,8 @@ async def test_the_questions_of_one_reader_wait_for_each_other(own: Database, fo
     assert await asyncio.gather(*several) == [[(OLD_RUNS,)]] * len(several)
 
 
-@pytest.mark.usefixtures("groups")
 async def test_that_the_archive_was_busy_is_not_remembered(
-    own: Database, folder: Path, monkeypatch: pytest.MonkeyPatch
+    own: Database, folder: Path, groups: ArchivedGroupReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await archive_all(own, folder)
     timeline = Timeline.whole(TimeSpan(START + timedelta(days=4), START + timedelta(days=10)), NOW)
@@ -394,7 +396,7 @@ async def test_that_the_archive_was_busy_is_not_remembered(
 
     async def have_latencies() -> set[bool]:
         async with own.snapshot() as connection:
-            answer = await read_groups(connection, question, memo)
+            answer = await ask(connection, question, groups, memo)
         return {sums.latency is not None for sums in answer.groups.values()}
 
     async def busy(*_: object) -> None:

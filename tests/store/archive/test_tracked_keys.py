@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from runtally.archive.groups import ArchivedGroupReader
 from runtally.archive.reading import ArchivedRuns
 from runtally.audit import ANYONE
 from runtally.clock import start_of_day
+from runtally.db.combined import CombinedReads
 from runtally.db.database import Connection, Database
 from runtally.db.migrate import config
 from runtally.db.schema import CELL
@@ -23,11 +24,11 @@ from runtally.models.dimension import KeyState
 from runtally.models.run import Status, StoredRun
 from runtally.retention.dropping import Dropper
 from runtally.tracking import keys
-from runtally.usage import archived as archived_groups
 from runtally.usage.dimensions import Dimension, dimension_of_key
 from runtally.usage.filter import RunFilter
 from runtally.usage.first_seen_queries import select_first_seen
 from runtally.usage.groups.groups import read_groups
+from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.memo import DayMemo
 from runtally.usage.plan import GroupQuestion
 from runtally.usage.timeline import BucketWidth, Timeline
@@ -83,20 +84,15 @@ async def retain(database: Database, days: int = KEPT_DAYS, archive: Archive | N
         pass
 
 
-async def lose(database: Database, how: str, folder: Path) -> None:
+async def lose(database: Database, how: str, folder: Path) -> ArchivedGroupReader | None:
     """Have runs leave the database: those of more than 31 days are deleted, or those before May archived, or both."""
     if how != "archived":
         await retain(database, KEPT_DAYS if how == "dropped" else 60)
-    if how != "dropped":
-        archive = archive_at(database, str(folder))
-        await retain(database, archive=archive)
-        archived_groups.use(ArchivedGroupReader(ArchivedRuns(archive)))
-
-
-@pytest.fixture(autouse=True)
-def _no_archive_afterwards() -> Iterator[None]:
-    yield
-    archived_groups.use(None)
+    if how == "dropped":
+        return None
+    archive = archive_at(database, str(folder))
+    await retain(database, archive=archive)
+    return ArchivedGroupReader(ArchivedRuns(archive))
 
 
 async def track(database: Database, key: str) -> None:
@@ -127,16 +123,23 @@ def question(key: str, days: int, width: BucketWidth | None = None, of: RunFilte
     return GroupQuestion(timeline, of, tuple(by))
 
 
-async def ask(database: Database, asked: GroupQuestion, memo: DayMemo | None = None) -> dict[str | None, int]:
+async def ask(
+    database: Database,
+    asked: GroupQuestion,
+    groups: ArchivedGroupReader | None = None,
+    memo: DayMemo | None = None,
+) -> dict[str | None, int]:
     async with database.snapshot() as connection:
-        answer = await read_groups(connection, asked, memo)
+        answer = await read_groups(GroupRowReader(CombinedReads.over(connection), groups, memo), asked)
     return {(group or ("all",))[0]: one.totals.runs for group, one in answer.groups.items()}
 
 
-async def answers(database: Database, key: str, days: int) -> tuple[dict[str | None, int], dict[str | None, int]]:
+async def answers(
+    database: Database, key: str, days: int, groups: ArchivedGroupReader | None = None
+) -> tuple[dict[str | None, int], dict[str | None, int]]:
     """Ask by value, and for one of them."""
     of_one = question(key, days, of=OF_PROJECT.replace(metadata=((key, "s1"),)))
-    return await ask(database, question(key, days, BucketWidth.DAY)), await ask(database, of_one)
+    return await ask(database, question(key, days, BucketWidth.DAY), groups), await ask(database, of_one, groups)
 
 
 def expected(days: int) -> tuple[dict[str, int], dict[str, int]]:
@@ -154,23 +157,23 @@ def _filled_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
 async def test_days_whose_runs_are_there_are_counted_and_earlier_ones_are_read_or_refused(
     trk: Database, folder: Path, key: str, how: str
 ) -> None:
-    await lose(trk, how, folder)
+    groups = await lose(trk, how, folder)
     await track(trk, key)
     await finish(trk)
 
     since = date(2026, 5, 15) if how == "dropped" else date(2026, 5, 1)
     kept = (TODAY.date() - since).days + 1
-    assert await answers(trk, key, 30) == expected(30)
-    assert await answers(trk, key, kept) == expected(kept)
+    assert await answers(trk, key, 30, groups) == expected(30)
+    assert await answers(trk, key, kept, groups) == expected(kept)
     of_all = question(key, kept, of=RunFilter())
-    assert await ask(trk, of_all) == expected(kept)[0]
+    assert await ask(trk, of_all, groups) == expected(kept)[0]
     if how == "archived":
-        assert await answers(trk, key, DAYS) == expected(DAYS)
-        assert await ask(trk, question(key, DAYS, BucketWidth.DAY), DayMemo(2**24)) == expected(DAYS)[0]
+        assert await answers(trk, key, DAYS, groups) == expected(DAYS)
+        assert await ask(trk, question(key, DAYS, BucketWidth.DAY), groups, DayMemo(2**24)) == expected(DAYS)[0]
     else:
         for earlier in (question(key, DAYS), question(key, DAYS, of=OF_PROJECT.replace(metadata=((key, "s1"),)))):
             with pytest.raises(DimensionNotTracked, match=f"The sums of metadata.{key} begin on {since}"):
-                await ask(trk, earlier)
+                await ask(trk, earlier, groups)
     async with trk.connection() as connection:
         # A value of a day that the sums lack would look new.
         assert await select_first_seen(connection, "trk", key, TimeSpan(TODAY - 10 * DAY, NOW)) == []

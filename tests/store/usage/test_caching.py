@@ -13,6 +13,7 @@ from runtally.usage.caching import read_cache_by, read_cache_use
 from runtally.usage.dimensions import dimension_of_key
 from runtally.usage.memo import DayMemo
 from runtally.usage.reader import UsageReader
+from runtally.usage.snapshots import Snapshots
 from runtally.usage.window import Range, Window
 from tests.store.usage.made import NOW, insert, made
 
@@ -20,7 +21,7 @@ WINDOW = Window.of(Range.WEEK, NOW, Range.WEEK.chart_interval)
 
 
 def reader_of(connection: Connection, project_id: str) -> UsageReader:
-    return UsageReader.of_project(connection, DayMemo(2**20), WINDOW, project_id)
+    return UsageReader.of_page(Snapshots.of(connection, DayMemo(2**20)), WINDOW, project_id)
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.access.scopes import Scope, demand
-from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked
 from runtally.runs.compare import ComparedRuns, have_runs_in_common, read_runs
 from runtally.usage import masking
@@ -19,6 +18,7 @@ from runtally.usage.dimensions import KEY, NO_VALUE, OTHER
 from runtally.usage.filter import ALL_RUNS
 from runtally.usage.groups.summaries import read_totals
 from runtally.usage.reader import UsageReader
+from runtally.usage.snapshots import Snapshots
 from runtally.usage.tracked_keys import select_tracked_keys
 from runtally.usage.window import CustomRange, Range
 from webapp import formats, words
@@ -115,18 +115,18 @@ async def show(project_id: str) -> ResponseReturnValue:
         # A form sends its empty fields too; the address to keep is without them. What has a note is not in that address,
         # so the note would be lost.
         return see_other(shown.url)
-    async with services().cells.of(project_id).reading.snapshot() as connection:
-        response = await render(await _page(connection, shown, services().clock()))
+    async with services().cells.snapshots(project_id) as snapshots:
+        response = await render(await _page(snapshots, shown, services().clock()))
     if wants_part():
         response.headers["HX-Push-Url"] = shown.url
     return response
 
 
-async def _page(connection: Connection, shown: CompareView, now: datetime) -> ComparePage:
-    view, project_id = shown.view, shown.view.project_id or ""
+async def _page(snapshots: Snapshots, shown: CompareView, now: datetime) -> ComparePage:
+    connection, view, project_id = snapshots.connection, shown.view, shown.view.project_id or ""
     window = view.window(now)
     project = await heading_of(connection, project_id)
-    reader = UsageReader.of_project(connection, services().cells.of(project_id).memo, window, project_id)
+    reader = UsageReader.of_page(snapshots, window, project_id)
     values = await _values(reader, shown)
     ids = [*values, *(value for side in shown.sides if (value := side.filter.value_of(KEY)))]
     names = await read_names(reader, view.filter, ids if shown.dimension == KEY else ids[len(values) :])
@@ -134,7 +134,7 @@ async def _page(connection: Connection, shown: CompareView, now: datetime) -> Co
     compared, refusal = tuple[ComparedRuns, ...](), None
     if not is_same:
         try:
-            compared = tuple([await _read(connection, shown, side, now) for side in shown.sides])
+            compared = tuple([await _read(snapshots, shown, side, now) for side in shown.sides])
         except DimensionNotTracked as error:
             refusal = refusal_of(error.message, project_id)
     frame = frame_of(
@@ -168,10 +168,8 @@ def _place(shown: CompareView, side: Side, now: datetime) -> tuple[object, ...]:
     return shown.filter_of(side), shown.timeline_of(side, now).span
 
 
-async def _read(connection: Connection, shown: CompareView, side: Side, now: datetime) -> ComparedRuns:
-    return await read_runs(
-        connection, shown.filter_of(side), shown.timeline_of(side, now), services().cells.of(shown.view.project_id).memo
-    )
+async def _read(snapshots: Snapshots, shown: CompareView, side: Side, now: datetime) -> ComparedRuns:
+    return await read_runs(snapshots, shown.filter_of(side), shown.timeline_of(side, now))
 
 
 async def _values(reader: UsageReader, shown: CompareView) -> tuple[str, ...]:

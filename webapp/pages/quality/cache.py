@@ -125,9 +125,9 @@ async def show(project_id: str) -> ResponseReturnValue:
         ]
     shown = shown if shown.key in tracked else replace(shown, key=None)
     window = shown.view.window(now)
-    async with services().cells.of(project_id).reading.snapshot() as connection:
-        project = await heading_of(connection, project_id)
-        reader = UsageReader.of_project(connection, services().cells.of(project_id).memo, window, project_id)
+    async with services().cells.snapshots(project_id) as snapshots:
+        project = await heading_of(snapshots.connection, project_id)
+        reader = UsageReader.of_page(snapshots, window, project_id)
         summary, groups = await _summary(reader, shown.view), await _groups(reader, shown)
         use = await read_cache_use(reader, window)
         slots = await _slots(groups)
@@ -176,8 +176,8 @@ async def chart() -> ResponseReturnValue:
     project_id = charted_project()
     shown = CacheView.parse(request.args, project_id)
     window = shown.view.window(services().clock())
-    async with services().cells.of(project_id).reading.snapshot() as connection:
-        reader = UsageReader.of_project(connection, services().cells.of(project_id).memo, window, project_id)
+    async with services().cells.snapshots(project_id) as snapshots:
+        reader = UsageReader.of_page(snapshots, window, project_id)
         summary, groups = await _summary(reader, shown.view), await _groups(reader, shown)
     return await payload_of(_chart(summary, groups, shown.measure, await _slots(groups)))
 

@@ -10,7 +10,6 @@ from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.access.scopes import Scope, demand, may
-from runtally.db.database import Connection
 from runtally.runs.failure_queries import FailureKey, select_latest
 from runtally.runs.failures import MAX_FAILED_RUNS, FailureGroup, Failures, read_failures
 from runtally.runs.read import read_newest
@@ -19,6 +18,7 @@ from runtally.usage.dimensions import ERROR_CODE
 from runtally.usage.filter import Outcome, Period, RunFilter
 from runtally.usage.question import Question
 from runtally.usage.reader import UsageReader
+from runtally.usage.snapshots import Snapshots
 from runtally.usage.totals import Totals
 from runtally.usage.window import Window
 from webapp import formats
@@ -72,10 +72,11 @@ async def show(project_id: str) -> ResponseReturnValue:
     view, now = range_of(request.args, project_id), services().clock()
     window, is_open = view.window(now), may(actor(), Scope.RUNS_READ, project_id)
     run_filter = _failed(project_id, window)
-    async with services().cells.of(project_id).reading.snapshot() as connection:
+    async with services().cells.snapshots(project_id) as snapshots:
+        connection = snapshots.connection
         project = await heading_of(connection, project_id)
         found = await read_failures(connection, project_id, window)
-        whole = await read_totals(connection, project_id, window)
+        whole = await read_totals(snapshots, project_id, window)
         shown = found.groups[:MAX_ROWS]
         ids = dict[FailureKey, str]()
         latest = None
@@ -112,9 +113,9 @@ async def chart() -> ResponseReturnValue:
     return await payload_of(quality.failures(found, await _slots(found)))
 
 
-async def read_totals(connection: Connection, project_id: str, window: Window) -> Totals:
+async def read_totals(snapshots: Snapshots, project_id: str, window: Window) -> Totals:
     """Read the totals of a window from stored sums."""
-    reader = UsageReader.of_project(connection, services().cells.of(project_id).memo, window, project_id)
+    reader = UsageReader.of_page(snapshots, window, project_id)
     return (await reader.summary(Question(window, RunFilter(project_id=project_id)))).total
 
 
