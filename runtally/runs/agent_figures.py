@@ -1,11 +1,11 @@
 """Figures of coding agents that only single runs have: the costs that agents reported, and refused requests by model."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial, reduce
 from operator import add
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from runtally.db.database import Connection
 from runtally.runs.run_group_queries import GroupKind, RunGroup, select_figures
@@ -108,27 +108,9 @@ async def read_agent_figures(
     reader: UsageReader, run_filter: RunFilter, window: Window, session_ids: Sequence[str]
 ) -> AgentFigures:
     """Read the figures of a project's window; those of closed days once. The reader's statements must see one moment."""
-    reported = await _by_days(reader, window, ("reported", run_filter), partial(select_reported, run_filter=run_filter))
-    refused = await _by_days(reader, window, ("refused", run_filter), partial(select_refused, run_filter=run_filter))
+    added, connection = reader.only.added_by_days, reader.connection
+    reported = await added(("reported", run_filter), window, partial(select_reported, connection, run_filter))
+    refused = await added(("refused", run_filter), window, partial(select_refused, connection, run_filter))
     span = TimeSpan(window.start, window.until)
-    sessions = await select_figures(reader.connection, reader.project_id or "", GroupKind.SESSION, span, session_ids)
+    sessions = await select_figures(connection, reader.project_id or "", GroupKind.SESSION, span, session_ids)
     return AgentFigures(reported, refused, sessions)
-
-
-async def _by_days(
-    reader: UsageReader, window: Window, key: tuple[object, ...], select: Callable[..., Awaitable[Mapping[Any, Any]]]
-) -> dict[Any, Any]:
-    """Add up what a statement answers about the closed days, from the memo, and about the time since."""
-    days, until = await reader.only.days(), max(window.start, min(window.until, reader.midnight))
-    closed, open_ = TimeSpan(window.start, until), TimeSpan(until, window.until)
-
-    async def of(span: TimeSpan) -> Mapping[Any, Any]:
-        return await select(reader.connection, span=span) if span else {}
-
-    parts = await reader.reads.together(
-        reader.only.memo.of((*key, closed), days.version(closed), reader.now, lambda: of(closed)), of(open_)
-    )
-    found: dict[Any, Any] = {}
-    for name, figures in (item for part in parts for item in part.items()):
-        found[name] = found[name] + figures if name in found else figures
-    return found

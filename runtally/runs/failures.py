@@ -1,10 +1,11 @@
 """Failed runs of a project, by kind, model and time, and whether a retry made up for them."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 
 from runtally.db.database import Connection
 from runtally.models.run import Status
@@ -105,17 +106,6 @@ async def read_kinds(
     """
     if failed > failure_queries.MAX_KINDS_READ:
         return None
-    days, until = await reader.only.days(), max(window.start, min(window.until, reader.midnight))
-    closed, open_ = TimeSpan(window.start, until), TimeSpan(until, window.until)
-
-    async def of(span: TimeSpan) -> Mapping[tuple[str, Status], int]:
-        return await failure_queries.select_kinds(reader.connection, run_filter, span) if span else {}
-
-    parts = await reader.reads.together(
-        reader.only.memo.of(("kinds", run_filter, closed), days.version(closed), reader.now, lambda: of(closed)),
-        of(open_),
-    )
-    kinds = Counter[tuple[str, Status]]()
-    for part in parts:
-        kinds.update(part)
-    return kinds if kinds.total() == failed else None
+    select = partial(failure_queries.select_kinds, reader.connection, run_filter)
+    kinds = await reader.only.added_by_days(("kinds", run_filter), window, select)
+    return kinds if sum(kinds.values()) == failed else None

@@ -1,7 +1,9 @@
 """Read usage from one database: closed days come from the memo, and only the time since is added up."""
 
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import replace
 from datetime import datetime
+from typing import TypeVar
 
 from runtally.clock import start_of_day
 from runtally.models.rollup import GRAINS
@@ -17,7 +19,11 @@ from runtally.usage.question import LatencyDetail, Question
 from runtally.usage.snapshots import Snapshot
 from runtally.usage.sources import Source, Sources, coverage_of, failed, is_difference, sources_of, without_status
 from runtally.usage.summary import Summary
-from runtally.usage.window import TimeSpan
+from runtally.usage.totals import Addable, group_sum
+from runtally.usage.window import TimeSpan, Window
+
+Key = TypeVar("Key", bound=Hashable)
+Figures = TypeVar("Figures", bound=Addable)
 
 # Reading this number takes 20 ms; among more, an index may find the wanted ones faster.
 FEW_RUNS = 20_000
@@ -68,6 +74,22 @@ class DatabaseReader:
         parts += [self._rows(question, open_, days)] if open_ else []
         found = await self.reads.each(parts)
         return sum(found[1:], found[0]) if found else Summary(question.window, question.by, question.bar)
+
+    async def added_by_days(
+        self, what: Hashable, window: Window, select: Callable[[TimeSpan], Awaitable[Mapping[Key, Figures]]]
+    ) -> Mapping[Key, Figures]:
+        """Add up what a statement answers about the closed days of a window, from the memo, and about the time since."""
+        until = max(window.start, min(window.until, self.midnight))
+        closed, open_ = TimeSpan(window.start, until), TimeSpan(until, window.until)
+
+        async def read(span: TimeSpan) -> Mapping[Key, Figures]:
+            return await select(span) if span else {}
+
+        version = (await self.days()).version(closed)
+        parts = await self.reads.together(
+            self.memo.of((what, closed), version, self.now, lambda: read(closed)), read(open_)
+        )
+        return group_sum(item for part in parts for item in part.items())
 
     async def _by_month(self, question: Question) -> Summary:
         """Put months together from days: these are of one length, and closed ones are in the memo."""

@@ -76,8 +76,7 @@ async def project_report(reader: UsageReader, window: Window, run_filter: RunFil
     """Read the report of the reader's project, or of some of its runs. Raises `NotFound` and `DimensionNotTracked`."""
     project = await find_project(reader)
     run_filter = run_filter.replace(project_id=reader.project_id)
-    span = project.kept_span if run_filter.is_narrowed else project.span
-    is_fair = span.reaches_back_to(window.previous(reader.now))
+    is_fair = project.reaches_back_to(window.previous(reader.now), with_single_runs=run_filter.is_narrowed)
     report, experiments = await reader.reads.together(
         read_report(reader, window, run_filter, is_fair=is_fair), _experiments(reader, window, run_filter)
     )
@@ -133,7 +132,7 @@ async def is_comparable(
     if project_id is None:
         return any(await snapshots.of_each(lambda one: project_queries.do_any_reach_back(one, before.comparable_from)))
     projects = await project_queries.select_projects(snapshots.connection, project_id)
-    return any((one.kept_span if run_filter.is_narrowed else one.span).reaches_back_to(before) for one in projects)
+    return any(one.reaches_back_to(before, with_single_runs=run_filter.is_narrowed) for one in projects)
 
 
 async def readable(snapshots: Snapshots, reach: TimeRange, project_id: str | None, now: datetime) -> TimeRange:

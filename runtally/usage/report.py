@@ -31,27 +31,13 @@ class KnownProject:
     has_agents: bool = False
     """Whether any runs name the coding agent that made them; known for a project that was read by its id."""
 
-    @property
-    def span(self) -> "Span":
-        return Span(self.first_run_at, self.last_run_at)
+    def reaches_back_to(self, window: Window, *, with_single_runs: bool = False) -> bool:
+        """Return whether there were runs from the window's first bucket on, and none was dropped since where single ones are read.
 
-    @property
-    def kept_span(self) -> "Span":
-        """The times of the first and last run that were not dropped."""
-        firsts = [at for at in (self.first_run_at, self.dropped_before) if at]
-        return Span(max(firsts, default=None), self.last_run_at)
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """The times of a project's first and last run; None without runs."""
-
-    first_run_at: datetime | None
-    last_run_at: datetime | None
-
-    def reaches_back_to(self, window: Window) -> bool:
-        """Return whether there were runs from the window's first bucket on; otherwise a comparison is not fair."""
-        return self.first_run_at is not None and self.first_run_at < window.comparable_from
+        Otherwise a comparison is not fair.
+        """
+        firsts = [at for at in (self.first_run_at, self.dropped_before if with_single_runs else None) if at]
+        return bool(firsts) and max(firsts) < window.comparable_from
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,13 +54,10 @@ class Summary:
         groups, others = self._alike(other)
         return replace(
             self,
-            buckets=_added(self.buckets, other.buckets),
-            groups=_added(groups.groups, others.groups),
-            slices=_added(groups.slices, others.slices),
-            latencies={
-                number: self.latencies.get(number, NO_LATENCIES) + other.latencies.get(number, NO_LATENCIES)
-                for number in (*self.latencies, *(one for one in other.latencies if one not in self.latencies))
-            },
+            buckets=group_sum((*self.buckets.items(), *other.buckets.items())),
+            groups=group_sum((*groups.groups.items(), *others.groups.items())),
+            slices=group_sum((*groups.slices.items(), *others.slices.items())),
+            latencies=group_sum((*self.latencies.items(), *other.latencies.items())),
             whole=self.whole + other.whole,
         )
 
@@ -196,14 +193,6 @@ def _of_statuses(totals: Totals) -> Iterator[tuple[Group, Totals]]:
     ):
         if runs.runs or costs[status]:
             yield (status.value,), runs._replace(cost_usd=costs[status])
-
-
-def _added(one: Mapping[_Key, Totals], other: Mapping[_Key, Totals]) -> Mapping[_Key, Totals]:
-    added = dict(one)
-    for key, more in other.items():
-        known = added.get(key)
-        added[key] = more if known is None else known + more
-    return added
 
 
 def _without(one: Mapping[_Key, Totals], other: Mapping[_Key, Totals]) -> Mapping[_Key, Totals]:

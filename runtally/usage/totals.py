@@ -4,12 +4,21 @@ from collections.abc import Hashable, Iterable, Mapping
 from decimal import Decimal
 from functools import reduce
 from operator import add, sub
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from runtally.models.run import Status
 
 ZERO = Decimal(0)
 Group = TypeVar("Group", bound=Hashable)
+
+
+class Addable(Protocol):
+    """Anything that can be added up."""
+
+    def __add__(self, other: Any, /) -> Any: ...  # noqa: ANN401  # Another one of these.
+
+
+Sum = TypeVar("Sum", bound=Addable)
 
 
 class Totals(NamedTuple):
@@ -86,10 +95,10 @@ def total_of(totals: Iterable[Totals]) -> Totals:
     return reduce(add, totals, NO_RUNS)
 
 
-def group_sum(totals: Iterable[tuple[Group, Totals]]) -> dict[Group, Totals]:
-    """Add totals up by their group."""
-    groups: dict[Group, Totals] = {}
-    for group, more in totals:
+def group_sum(values: Iterable[tuple[Group, Sum]]) -> dict[Group, Sum]:
+    """Add values, such as totals, up by their group."""
+    groups: dict[Group, Sum] = {}
+    for group, more in values:
         known = groups.get(group)
         groups[group] = more if known is None else known + more
     return groups

@@ -250,16 +250,12 @@ def _added_latencies(
     question: GroupQuestion, parts: Sequence[GroupLatencies | None]
 ) -> tuple[Mapping[Group, Latencies] | None, Mapping[SliceKey, Latencies] | None]:
     """Add up the latencies of all parts, over the whole time and in each bucket; None where a part has none."""
-    groups: dict[Group, Latencies] = {}
-    slices: dict[SliceKey, Latencies] = {}
-    for found in parts:
-        if found is None:
-            return None, None
-        for group, more in found.groups.items():
-            groups[group] = groups.get(group, NO_LATENCIES) + more
-        for place, more in found.slices.items():
-            slices[place] = slices.get(place, NO_LATENCIES) + more
-    return groups, slices if question.latencies is LatencyDetail.BUCKETS else None
+    known = [one for one in parts if one is not None]
+    if len(known) < len(parts):
+        return None, None
+    groups = group_sum(item for one in known for item in one.groups.items())
+    has_buckets = question.latencies is LatencyDetail.BUCKETS
+    return groups, group_sum(item for one in known for item in one.slices.items()) if has_buckets else None
 
 
 def _sum(latencies: Iterable[tuple[Place, Latencies]]) -> dict[Place, Latencies]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from runtally.usage.report import Report, Span, UnpricedModel
+from runtally.usage.report import KnownProject, Report, UnpricedModel
 from runtally.usage.totals import Totals
 from runtally.usage.window import Range, Window
 from tests.summaries import Slice, made_summary
@@ -26,10 +26,18 @@ def _report(*slices: Slice) -> Report:
 def test_only_what_has_runs_from_the_start_is_compared() -> None:
     before = WEEK.previous(NOW)
 
-    assert Span(before.start - timedelta(days=90), NOW).reaches_back_to(before)
-    assert Span(before.start + timedelta(hours=5), NOW).reaches_back_to(before)
-    assert not Span(before.start + timedelta(hours=6), NOW).reaches_back_to(before)
-    assert not Span(None, None).reaches_back_to(before)
+    def reaches_back(first_run_at: datetime | None, dropped_before: datetime | None = None, **read: bool) -> bool:
+        project = KnownProject(
+            "shop", "Shop", is_hidden=False, first_run_at=first_run_at, last_run_at=NOW, dropped_before=dropped_before
+        )
+        return project.reaches_back_to(before, **read)
+
+    assert reaches_back(before.start - timedelta(days=90))
+    assert reaches_back(before.start + timedelta(hours=5))
+    assert not reaches_back(before.start + timedelta(hours=6))
+    assert not reaches_back(None)
+    assert reaches_back(before.start - timedelta(days=90), before.start + timedelta(hours=6))
+    assert not reaches_back(before.start - timedelta(days=90), before.start + timedelta(hours=6), with_single_runs=True)
 
 
 def test_models_without_a_price_come_with_their_runs_most_first() -> None:
