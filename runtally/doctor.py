@@ -22,6 +22,8 @@ from runtally.db.database import Connection
 from runtally.db.queries import select_closed_tables, select_server
 from runtally.db.schema import CELL, REPORTING, advice, are_current, is_current, newest, version_of
 from runtally.errors import ArchiveError, ArchiveUnavailable, AwaitedCell, StoreUnavailable, WrongCell
+from runtally.ingest.name_queries import select_capped
+from runtally.models.dimension import MAX_VALUES
 from runtally.models.otlp import Client
 from runtally.otlp.queries import select_clients
 from runtally.pricing.book import PriceBook, load_book
@@ -40,6 +42,7 @@ PAGE_SECONDS = 5.0
 _STYLE_SHEET = re.compile(r'<link rel="stylesheet"\s+href="([^"]+)"')
 SHOWN = 10
 SHOWN_CLIENTS = 5
+DAYS_OF_NAMES = 7
 WEAK = "so short or simple that it can be guessed"
 # 64 bits, if each character is a random hexadecimal digit.
 LEAST_SECRET = 16
@@ -150,12 +153,13 @@ async def examine_cell(
             server = await select_server(connection)
             relay = _relay(await get_relay_status(connection), clock(), name)
             archived = await examine_archive(archive, connection, name)
+            names = await _names(connection, clock())
     except (AwaitedCell, WrongCell) as error:
         return [Finding(check, State.FAIL, error.message)]
     except StoreUnavailable as error:
         return [Finding(check, State.FAIL, f"its projects are out of reach: {error.reason}")]
     found = [Finding(check, State.OK, f"Postgres {server.version} answers"), relay]
-    return [*found, archived] if archived else found
+    return [*found, *names, archived] if archived else [*found, *names]
 
 
 async def examine_reporting(connection: Connection) -> Finding:
@@ -181,6 +185,7 @@ async def examine_database(connection: Connection, clock: Clock, book: PriceBook
         *findings,
         _prices(book or await load_book(connection)),
         _relay(await get_relay_status(connection), after),
+        *await _names(connection, after),
         *map(_otlp, await select_clients(connection, None, SHOWN_CLIENTS)),
     ]
 
@@ -245,6 +250,20 @@ def _relay(status: RelayStatus, now: datetime, cell: str = "") -> Finding:
             f"{' or longer' if status.is_more else ''}; {todo}",
         )
     return Finding(check, State.OK, f"{status.waiting_words} runs waiting for the reporting table")
+
+
+async def _names(connection: Connection, now: datetime) -> list[Finding]:
+    """Report the projects that send more names of models or experiments than are told apart."""
+    return [
+        Finding(
+            "names",
+            State.WARN,
+            f"{project_id}: {MAX_VALUES:,} or more {kind} on {days} of the last {DAYS_OF_NAMES} days, so that further ones "
+            + ('count as "(other)"' if kind == "models" else "do not begin")
+            + "; let its programs send a name that many runs share, not an id of each request",
+        )
+        for project_id, kind, days in await select_capped(connection, now, DAYS_OF_NAMES, MAX_VALUES, SHOWN)
+    ]
 
 
 def _otlp(client: Client) -> Finding:

@@ -1,7 +1,7 @@
 """SQL that stores runs, in one statement."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from runtally.db.bulk import document, insert, sent_rows
 from runtally.db.database import Connection
@@ -18,7 +18,8 @@ _STORED = insert(
     returning=", ".join((*ROLLUP_INPUT_COLUMNS, "id", "version", "created_at")),
 )
 
-# The first run of a project or an experiment creates it in the same transaction, so no run exists without them.
+# The first run of a project or an experiment creates it in the same transaction, so no run exists without them; only of
+# experiments beyond those that may begin on a day there are but runs.
 INSERT_RUNS = f"""
 WITH sent AS MATERIALIZED (
 {sent_rows(Run)}
@@ -36,6 +37,7 @@ new_experiments AS (
           SELECT project_id, experiment_id, min(created_at)
             FROM sent
            WHERE experiment_id IS NOT NULL
+             AND (project_id, experiment_id) NOT IN (SELECT * FROM unnest($4::text[], $5::text[]))
         GROUP BY project_id, experiment_id
         ORDER BY project_id, experiment_id
      ON CONFLICT (project_id, id) DO NOTHING
@@ -53,16 +55,27 @@ SELECT project_id, id FROM stored
 
 
 async def insert_runs(
-    connection: Connection, runs: Sequence[StoredRun], *, queued: bool = True
+    connection: Connection,
+    runs: Sequence[StoredRun],
+    *,
+    queued: bool = True,
+    beyond: Collection[tuple[str, str]] = (),
 ) -> Counter[tuple[str, str]]:
     """Store the runs that are new, and count the others by project and id, as often as they were sent.
 
-    New runs are counted in the rollups, and queued for the relay if `queued`. The statement is atomic, and durable when
+    New runs are counted in the rollups, and queued for the relay if `queued`. `beyond` are projects and ids of experiments that
+    are not created. The statement is atomic, and durable when
     it returns. Rows are inserted in the order of their key, so that two requests with the same runs wait for each other
     instead of deadlocking.
     """
     ordered = sorted(runs, key=lambda run: (run.project_id, run.id))
     known = await connection.fetch(
-        INSERT_RUNS, document(ordered), queued, ordered[0].created_at, timeout=STATEMENT_SECONDS
+        INSERT_RUNS,
+        document(ordered),
+        queued,
+        ordered[0].created_at,
+        [project_id for project_id, _ in beyond],
+        [id_ for _, id_ in beyond],
+        timeout=STATEMENT_SECONDS,
     )
     return Counter((row["project_id"], row["id"]) for row in known)

@@ -13,6 +13,7 @@ from typing import NamedTuple, Self
 from runtally.db.database import Database
 from runtally.db.stall_breaker import StallBreaker
 from runtally.errors import StoreBusy, StoreUnavailable
+from runtally.ingest.new_names import NewNames
 from runtally.ingest.queries import insert_runs
 from runtally.models.run import StoredRun
 from runtally.telemetry import WAITING_RUNS
@@ -46,6 +47,7 @@ class Writer:
         self._runs_waiting = 0
         self._flushing: asyncio.Task[None] | None = None
         self._breaker = StallBreaker()
+        self._names = NewNames()
 
     @classmethod
     @asynccontextmanager
@@ -148,7 +150,8 @@ class Writer:
     async def _insert(self, requests: Sequence[_Request]) -> Counter[tuple[str, str]]:
         runs = [run for request in requests for run in request.runs]
         async with self._database.durable() as connection:
-            return await insert_runs(connection, runs, queued=self._queued)
+            beyond = await self._names.mark(connection, runs)
+            return await insert_runs(connection, runs, queued=self._queued, beyond=beyond)
 
 
 def _answer(requests: Sequence[_Request], known: Counter[tuple[str, str]]) -> None:

@@ -77,6 +77,12 @@ class RunColumns(SQLModel):
         Boolean,
         default=None,
     )
+    counted_as_other: bool | None = column(
+        'True where sums, groups and filters have it under provider and model "(other)", because its project had so many names '
+        "of models on that day; empty otherwise.",
+        Boolean,
+        default=None,
+    )
     cache_savings_usd: Decimal | None = column(
         "What the run would have cost more without a cache, in US dollars, below zero where writing to one cost more than "
         "reading from it saved; empty without cached tokens or without a price.",
@@ -163,6 +169,7 @@ class StoredRun(msgspec.Struct, kw_only=True, omit_defaults=True):
     cost_estimated: bool | None = None
     cost_is_minimum: bool | None = None
     without_usage: bool | None = None
+    counted_as_other: bool | None = None
     cache_savings_usd: Decimal | None = None
     reported_cost_usd: Decimal | None = None
     price_entry_id: int | None = None

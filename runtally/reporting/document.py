@@ -104,6 +104,7 @@ class LiveRun(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
     cost_estimated: bool | None = None
     cost_is_minimum: bool | None = None
     without_usage: bool | None = None
+    counted_as_other: bool | None = None
     cache_savings_usd: Difference | UnsetType = UNSET
     reported_cost_usd: Amount | UnsetType = UNSET
     price_entry_id: EntryId | None = None

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from runtally.runs.position import Direction, Position, ScanBounds
 from runtally.usage.conditions import Conditions
+from runtally.usage.dimensions import OTHER_NAME
 from runtally.usage.filter import RunFilter
 
 
@@ -22,7 +23,8 @@ def conditions_of(
     if bounds is not None:
         older = position.direction is Direction.OLDER
         found.during(*((bounds.end, bounds.begin) if older else (bounds.begin, bounds.end)))
-        if bounds.models is not None:
+        # Runs that count as another model have a name of their own.
+        if bounds.models is not None and OTHER_NAME not in bounds.models:
             found.walked.append(f"model = ANY({found.value(bounds.models, 'text[]')})")
     return found
 

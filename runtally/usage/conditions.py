@@ -11,7 +11,18 @@ from datetime import datetime
 from typing import Self
 
 from runtally.models.dimension import MAX_VALUE_LENGTH
-from runtally.usage.dimensions import ERROR_CODE, REGION, SERVICE_TIER, SESSION, USER, Dimension, dimension_of_key
+from runtally.usage.dimensions import (
+    ERROR_CODE,
+    MODEL,
+    OTHER_NAME,
+    PROVIDER,
+    REGION,
+    SERVICE_TIER,
+    SESSION,
+    USER,
+    Dimension,
+    dimension_of_key,
+)
 from runtally.usage.filter import Outcome, RunFilter
 
 
@@ -118,13 +129,20 @@ def _indexed(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
 
 def _names(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
     if run_filter.provider is not None:
-        yield f"provider = {found.value(run_filter.provider)}"
+        yield _counted(found, PROVIDER, "provider", run_filter.provider)
     if run_filter.model is not None:
-        name = "model || ''" if found.is_by_time else "model"
-        yield f"{name} = {found.value(run_filter.model)}"
+        yield _counted(found, MODEL, "model || ''" if found.is_by_time else "model", run_filter.model)
     # That it failed is known from the index.
     if run_filter.status not in {None, Outcome.FAILED}:
         yield f"status = {found.value(str(run_filter.status))}"
+
+
+def _counted(found: Conditions, dimension: Dimension, column: str, value: str) -> str:
+    """Return the condition that a run counts under this name, so that lists have the runs of which sums speak."""
+    if value == OTHER_NAME:
+        return f"{dimension.sql} = {found.value(value)}"
+    # Written so that the index of models leads to them.
+    return f"{column} = {found.value(value)} AND counted_as_other IS NOT TRUE"
 
 
 def _dimensions(found: Conditions, run_filter: RunFilter) -> Iterator[str]:

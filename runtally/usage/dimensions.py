@@ -13,6 +13,10 @@ OTHER = "\0other"
 """In place of a value: all values that have no group of their own. No value that is stored holds a NUL."""
 OTHER_NAME = "(other)"
 """The text of `OTHER` in an answer."""
+COUNTED_PROVIDER, COUNTED_MODEL = (
+    f"CASE WHEN counted_as_other THEN '{OTHER_NAME}' ELSE {name} END" for name in ("provider", "model")
+)
+"""SQL of the provider and the model under which a run counts, over the columns of runs."""
 NO_VALUE = "\0none"
 """In place of a value: the runs that have none."""
 # Other spellings of keys that each project tracks by default; ingest reads users and sessions from all of these.
@@ -53,6 +57,11 @@ class Dimension:
     """Whether a run has several values, and is in the group of each."""
 
     @property
+    def slice_column(self) -> str:
+        """The column of stored slices that tells it apart."""
+        return self.filter_field
+
+    @property
     def is_of_few(self) -> bool:
         """Whether there are only a few values of it, such as models or statuses."""
         return self.is_in_slices or self.usual is not None
@@ -66,8 +75,8 @@ class Dimension:
 
 
 PROJECT = Dimension("project", "project_id", "project_id", is_in_slices=True, is_in_totals=True)
-PROVIDER = Dimension("provider", "provider", "provider", is_in_slices=True)
-MODEL = Dimension("model", "model", "model", is_in_slices=True)
+PROVIDER = Dimension("provider", COUNTED_PROVIDER, "provider", is_in_slices=True)
+MODEL = Dimension("model", COUNTED_MODEL, "model", is_in_slices=True)
 STATUS = Dimension("status", "status", "status", unusual="status <> 'success'", usual="success")
 ERROR_CODE = Dimension("errorCode", "nullif(error_code, '')", "error_code")
 EXPERIMENT = Dimension("experiment", "experiment_id", "experiment_id", has_value="experiment_id IS NOT NULL")

@@ -6,6 +6,7 @@ meanwhile. A row of runs has a `weight`: 1 for a run that came, -1 for one that 
 
 from runtally.models.measures import ADDED, MEASURES, columns_over_runs
 from runtally.models.rollup import ALL_PROJECTS_KEY, GRAINS
+from runtally.usage.dimensions import COUNTED_MODEL, COUNTED_PROVIDER
 from runtally.usage.sketch import LATENCY
 from runtally.usage.sums.dimensions import dimension_ctes
 from runtally.usage.sums.tables import SLICES, TOTALS, SumTable, bucket_of
@@ -21,6 +22,7 @@ ROLLUP_INPUT_COLUMNS = (
     "cost_estimated",
     "cost_is_minimum",
     "without_usage",
+    "counted_as_other",
     *dict.fromkeys(measure.summed for measure in MEASURES if measure.summed),
     *INPUT_COLUMNS,
 )
@@ -48,8 +50,8 @@ rolled_latencies AS (
 rolled_runs AS (
   SELECT project_id,
          {bucket_of("occurred_at", FINEST)} AS bucket,
-         provider,
-         model,
+         {COUNTED_PROVIDER} AS provider,
+         {COUNTED_MODEL} AS model,
          {columns_over_runs(weight=weight)}
     FROM {runs}
 GROUP BY 1, 2, 3, 4

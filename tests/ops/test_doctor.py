@@ -98,6 +98,29 @@ async def test_sums_that_differ_from_their_runs_are_named_with_what_repairs_them
     assert states_of(await asyncio.to_thread(runtally, "doctor", empty_database_url))["sums"] == "ok"
 
 
+async def test_projects_that_send_more_names_than_are_told_apart_are_named(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtally.doctor.MAX_VALUES", 2)
+    now = system_clock()
+    runs = [
+        make_stored_run("shop", name, occurred_at=now, created_at=now, experiment_id=name, counted_as_other=True)
+        for name in "ab"
+    ]
+    async with Database(empty_database_url) as database, database.connection() as connection:
+        await insert_runs(connection, [*runs, make_stored_run("calm", "a", occurred_at=now, created_at=now)])
+
+    found = await asyncio.to_thread(runtally, "doctor", empty_database_url)
+
+    assert found.exit_code == 0
+    said = [line.split(maxsplit=2) for line in found.output.splitlines() if line.split()[1] == "names"]
+    assert [(state, message.partition(",")[0]) for state, _, message in said] == [
+        ("warn", "shop: 2 or more experiments on 1 of the last 7 days"),
+        ("warn", "shop: 2 or more models on 1 of the last 7 days"),
+    ]
+    assert 'so that further ones count as "(other)"; let its programs send' in said[1][2]
+
+
 def test_sums_of_more_runs_than_a_person_waits_for_are_said_not_to_be_compared(
     empty_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ import pytest
 from quart import Quart
 from quart.typing import TestClientProtocol as Browser
 
+from runtally.ingest import new_names
 from runtally.usage.dimensions import DIMENSIONS
 from runtally.usage.read import MOST_GROUPS
 from tests.factories import make_run
@@ -80,6 +81,26 @@ async def test_the_dearest_names_are_listed_and_all_others_are_one_row_with_thei
     listed = {one["href"] for one in Outline(html).all("a") if "model=model-" in (one.get("href") or "")}
     assert listed == {f"/projects/{project_id}?model=model-{number:03}" for number in range(MAX_BARS)}
     assert "7 others 1% $7.00" in text_of(html)
+
+
+async def test_pages_say_that_further_models_of_a_day_count_as_other_and_lists_have_their_runs(
+    reader: Browser, post: Post, project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(new_names, "MAX_VALUES", 2)
+    monkeypatch.setattr(new_names, "FEW_NAMES", 0)
+    await post(*(make_run(provider="openrouter", model=f"model-{number}", costUSD=1) for number in range(5)))
+
+    for path in (
+        f"/projects/{project_id}",
+        f"/projects/{project_id}?by=model",
+        f"/breakdown?project={project_id}&by=model",
+    ):
+        text = text_of(await html_of(reader, path))
+        assert "a project sends more than 5,000 models, the further ones count as (other)" in text, path
+    assert "(other) 60% $3.00" in text_of(await html_of(reader, f"/projects/{project_id}"))
+    listed = text_of(await html_of(reader, f"/runs?project={project_id}&model=(other)"))
+    assert "3 runs, $3.00" in listed
+    assert [number for number in (2, 3, 4) if f"model-{number}" in listed] == [2, 3, 4]
 
 
 async def test_of_more_models_than_are_read_at_once_sums_over_several_days_stay_exact(

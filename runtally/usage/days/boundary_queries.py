@@ -5,13 +5,14 @@ from typing import NamedTuple
 
 from runtally.db.database import Connection
 from runtally.models.measures import columns_over_runs, measures_named
+from runtally.usage.dimensions import COUNTED_MODEL, COUNTED_PROVIDER
 from runtally.usage.question import REPORTED
 from runtally.usage.sketch import LATENCY
 from runtally.usage.summary_queries import totals_reader
 from runtally.usage.totals import Totals
 
 SELECT_RUNS = f"""
-  SELECT occurred_at, project_id, provider, model, {LATENCY} AS latency,
+  SELECT occurred_at, project_id, {COUNTED_PROVIDER} AS provider, {COUNTED_MODEL} AS model, {LATENCY} AS latency,
          {columns_over_runs(measures_named(*REPORTED))}
     FROM projects
          JOIN runs ON runs.project_id = projects.id

@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 from runtally.db.database import Connection
 from runtally.models.dimension import Detail
 from runtally.models.measures import measures_named
+from runtally.models.rollup import RollupScope
 from runtally.money import USD_DECIMALS
 from runtally.usage.conditions import Conditions
-from runtally.usage.dimensions import Dimension
+from runtally.usage.dimensions import OTHER_NAME, Dimension
 from runtally.usage.groups.ranks import Name, Ranks
 from runtally.usage.groups.slices import (
     ANY,
@@ -31,7 +32,8 @@ from runtally.usage.groups.slices import (
 )
 from runtally.usage.plan import Group, GroupQuestion
 from runtally.usage.sources import Source
-from runtally.usage.summary_queries import runs_during, totals_reader
+from runtally.usage.summary_queries import runs_during, stored_in, totals_reader
+from runtally.usage.sums.tables import SLICES
 from runtally.usage.sums.values import keys_of
 from runtally.usage.totals import Totals
 from runtally.usage.window import TimeSpan
@@ -142,6 +144,16 @@ async def select_has_hidden(connection: Connection, asked: PlannedQuestion) -> b
                     AND detail = '{Detail.DAY}'
                     AND {of_days(found, asked.plan.cover.stored)}
                     AND array_position(dimension_values, NULL) IS NOT NULL)"""
+    [row] = await connection.fetch(sql, *found.values)
+    return bool(row[0])
+
+
+async def select_has_other(connection: Connection, asked: PlannedQuestion) -> bool:
+    """Return whether the stored slices combine some models as "(other)"."""
+    found, project_id = Conditions(), asked.question.filter.project_id
+    rows, scope = SLICES.rows_of(project_id), found.value(RollupScope(project_id).key)
+    slices, other = stored_in(found, asked.plan.cover.stored, rows, scope), found.value(OTHER_NAME)
+    sql = f"SELECT EXISTS (SELECT FROM {slices} WHERE provider = {other} AND model = {other})"
     [row] = await connection.fetch(sql, *found.values)
     return bool(row[0])
 

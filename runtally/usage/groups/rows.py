@@ -126,6 +126,8 @@ class GroupRowReader:
     async def has_hidden_values(self, question: GroupQuestion) -> bool:
         """Return whether the stored sums of a day combine some values of the question's key as "(other)"."""
         asked = await self._planned(question)
+        if asked.plan.sums is Source.SLICES and asked.plan.cover.stored:
+            return await group_queries.select_has_other(self.connection, asked)
         if asked.plan.sums is not Source.VALUES or not asked.plan.cover.stored:
             return False
         return await group_queries.select_has_hidden(self.connection, asked)

@@ -140,7 +140,8 @@ def stored_slices(found: Conditions, asked: PlannedQuestion, starts: str) -> str
     scope = found.value(RollupScope(question.filter.project_id).key)
     columns = [f"{number_sql('bucket', starts)} AS number"]
     columns += [
-        f"'{VALUE}' || {one.sql} AS {name}" for one, name in zip(question.by, names_of(question.by), strict=True)
+        f"'{VALUE}' || {one.slice_column} AS {name}"
+        for one, name in zip(question.by, names_of(question.by), strict=True)
     ]
     return f"""SELECT {", ".join((*columns, *question.measures))}
     FROM {stored_in(found, plan.cover.stored, rows, scope)}
@@ -246,7 +247,7 @@ def _hours_of(found: Conditions, ranges: Sequence[BucketRange]) -> str:
 
 def _columns_of_values(question: GroupQuestion, key: Dimension) -> str:
     columns = [
-        f"{_VALUE} AS {name}" if one == key else f"'{VALUE}' || {one.sql} AS {name}"
+        f"{_VALUE} AS {name}" if one == key else f"'{VALUE}' || {one.slice_column} AS {name}"
         for one, name in zip(question.by, names_of(question.by), strict=True)
     ]
     return ", ".join((*columns, *question.measures))

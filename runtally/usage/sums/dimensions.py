@@ -6,6 +6,7 @@ the sums later: so they are exact at every moment for what reads both, and no fl
 
 from runtally.models.dimension import DIMENSION_MEASURES
 from runtally.models.measures import ADDED
+from runtally.usage.dimensions import COUNTED_MODEL, COUNTED_PROVIDER
 from runtally.usage.sketch import LATENCY
 from runtally.usage.sums.values import KEY_IDS, VALUES, keys_of, slots_of
 
@@ -32,8 +33,8 @@ dimensions_queued AS (
                  (SELECT {KEY_IDS} FROM dimension_slots WHERE dimension_slots.project_id = valued.project_id),
                  array_agg(run_values),
                  array_agg({HOUR}),
-                 array_agg(provider),
-                 array_agg(model),
+                 array_agg({COUNTED_PROVIDER}),
+                 array_agg({COUNTED_MODEL}),
                  array_agg({LATENCY}),
                  {of_each}
             FROM (SELECT each.*, {VALUES} AS run_values

@@ -7,6 +7,7 @@ often as there are projects.
 
 from runtally.models.measures import columns_over_runs
 from runtally.models.rollup import ALL_PROJECTS_KEY, GRAINS
+from runtally.usage.dimensions import COUNTED_MODEL, COUNTED_PROVIDER
 from runtally.usage.sketch import BINNED, GRAIN_ROWS, LATENCY, PERCENTILES
 from runtally.usage.sums.tables import BUCKET, SLICES, TOTALS, SumTable, bucket_of
 
@@ -56,7 +57,8 @@ def _is(table: SumTable, which: str) -> str:
 
 _BUCKET_OF_RUN = bucket_of("occurred_at", "minutes")
 _COUNTED_SLICES = f"""
-  SELECT project_id, minutes AS grain, {_BUCKET_OF_RUN} AS bucket, provider, model,
+  SELECT project_id, minutes AS grain, {_BUCKET_OF_RUN} AS bucket,
+         {COUNTED_PROVIDER} AS provider, {COUNTED_MODEL} AS model,
          {columns_over_runs()}
     FROM runs CROSS JOIN {_grains(SLICES.grain_rows)}
    WHERE {_OF_LIVE.format(moment="occurred_at")} AND {_BUCKET_OF_RUN} >= kept_since

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from runtally.db.bulk import affected_rows
 from runtally.db.database import Connection
 from runtally.models.dimension import DIMENSION_MEASURES, EVERY_PROJECT, Detail
+from runtally.usage.dimensions import COUNTED_MODEL, COUNTED_PROVIDER
 from runtally.usage.sketch import BINNED, LATENCY
 from runtally.usage.sums.blocks import (
     ARRAYS,
@@ -115,7 +116,8 @@ slots AS MATERIALIZED (
   {slots_of("SELECT * FROM counted_keys")}
 ),
 valued AS MATERIALIZED (
-  SELECT project_id, {KEY_IDS} AS key_ids, {VALUES} AS dimension_values, {HOUR} AS hour, provider, model,
+  SELECT project_id, {KEY_IDS} AS key_ids, {VALUES} AS dimension_values, {HOUR} AS hour,
+         {COUNTED_PROVIDER} AS provider, {COUNTED_MODEL} AS model,
          {BINNED} AS latency, {_MEASURES_OF_RUN}
     FROM (SELECT *, {LATENCY} AS latency FROM runs WHERE {_OF_CHUNK.format(moment="occurred_at")}) AS runs
          JOIN slots USING (project_id)

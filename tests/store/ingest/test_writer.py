@@ -53,7 +53,9 @@ async def test_a_flush_takes_all_runs_that_arrived_during_the_one_before(
     flushes: list[int] = []
     begun = asyncio.Event()
 
-    async def counted(connection: Connection, runs: list[StoredRun], *, queued: bool) -> Counter[tuple[str, str]]:
+    async def counted(
+        connection: Connection, runs: list[StoredRun], queued: bool, **more: object
+    ) -> Counter[tuple[str, str]]:
         flushes.append(len(runs))
         begun.set()
         return await insert_runs(connection, runs, queued=queued)
@@ -146,7 +148,9 @@ async def test_requests_are_refused_behind_a_stuck_flush_and_served_afterwards(
 ) -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
 
-    async def stuck(connection: Connection, runs: list[StoredRun], *, queued: bool) -> Counter[tuple[str, str]]:
+    async def stuck(
+        connection: Connection, runs: list[StoredRun], queued: bool, **more: object
+    ) -> Counter[tuple[str, str]]:
         begun.set()
         await go_on.wait()
         return await insert_runs(connection, runs, queued=queued)

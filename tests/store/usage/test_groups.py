@@ -87,14 +87,15 @@ runs = st.builds(
     tags=st.none() | st.lists(st.sampled_from(["t", "u", "+", "="]), unique=True, min_size=1),
     metadata=st.none()
     | st.fixed_dictionaries({}, optional={"feature": texts, "environment": texts, "env": texts, "else": texts}),
+    counted_as_other=st.sampled_from([None, None, True]),
     created_at=st.just(NOW),
 )
 batches = st.lists(st.lists(runs, min_size=1, max_size=20), min_size=1, max_size=3)
 filters = st.fixed_dictionaries(
     {},
     optional={
-        "provider": st.just("acme"),
-        "model": st.just("large"),
+        "provider": st.sampled_from(["acme", "(other)"]),
+        "model": st.sampled_from(["large", "(other)"]),
         "status": st.sampled_from([*Outcome]).map(str),
         "user": st.sampled_from("ab"),
         "tags": st.sampled_from("tu"),
@@ -139,6 +140,8 @@ def group_values(run: StoredRun, dimension: Dimension) -> list[str | None]:
     """The values of a run, recounted; None where it has none."""
     if dimension.name == "session":
         return [run.session_id]
+    if dimension.name in {"provider", "model"} and run.counted_as_other:
+        return ["(other)"]
     if dimension.tracked_as is not None:
         return [value for value in values_of(run, dimension.tracked_as) if value] or [None]
     name = {

@@ -39,6 +39,7 @@ runs = st.builds(
     cost_usd=st.none() | st.decimals(0, 10, places=12),
     cost_is_minimum=st.sampled_from([None, True]),
     without_usage=st.sampled_from([None, True]),
+    counted_as_other=st.sampled_from([None, True]),
     created_at=st.just(NOW),
 )
 batches = st.lists(st.lists(runs, min_size=1, max_size=12), min_size=1, max_size=4)

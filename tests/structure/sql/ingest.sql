@@ -5,11 +5,11 @@ SELECT * FROM json_to_recordset($1::json) AS sent (project_id TEXT, id TEXT, occ
         BIGINT, output_tokens BIGINT, cached_input_tokens BIGINT, cache_write_tokens BIGINT, reasoning_tokens
         BIGINT, audio_input_tokens BIGINT, audio_output_tokens BIGINT, units JSONB, service_tier TEXT, region
         TEXT, latency_ms BIGINT, time_to_first_token_ms BIGINT, cost_usd NUMERIC(38, 12), cost_source TEXT,
-        cost_estimated BOOLEAN, cost_is_minimum BOOLEAN, without_usage BOOLEAN, cache_savings_usd NUMERIC(38,
-        12), reported_cost_usd NUMERIC(38, 12), price_entry_id BIGINT, experiment_id TEXT, trace_id TEXT,
-        session_id TEXT, user_id TEXT, tags TEXT[], key_id UUID, client_id TEXT, idempotency_key TEXT,
-        prompt_hash TEXT, prompt_preview TEXT, metadata JSONB, created_at TIMESTAMP WITH TIME ZONE, version
-        INTEGER)
+        cost_estimated BOOLEAN, cost_is_minimum BOOLEAN, without_usage BOOLEAN, counted_as_other BOOLEAN,
+        cache_savings_usd NUMERIC(38, 12), reported_cost_usd NUMERIC(38, 12), price_entry_id BIGINT,
+        experiment_id TEXT, trace_id TEXT, session_id TEXT, user_id TEXT, tags TEXT[], key_id UUID, client_id
+        TEXT, idempotency_key TEXT, prompt_hash TEXT, prompt_preview TEXT, metadata JSONB, created_at
+        TIMESTAMP WITH TIME ZONE, version INTEGER)
 ),
 new_projects AS (
      INSERT INTO projects (id, name, created_at)
@@ -24,6 +24,7 @@ new_experiments AS (
           SELECT project_id, experiment_id, min(created_at)
             FROM sent
            WHERE experiment_id IS NOT NULL
+             AND (project_id, experiment_id) NOT IN (SELECT * FROM unnest($4::text[], $5::text[]))
         GROUP BY project_id, experiment_id
         ORDER BY project_id, experiment_id
      ON CONFLICT (project_id, id) DO NOTHING
@@ -33,19 +34,20 @@ INSERT INTO runs (project_id, id, occurred_at, provider, model, status, error_co
         input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens,
         audio_input_tokens, audio_output_tokens, units, service_tier, region, latency_ms,
         time_to_first_token_ms, cost_usd, cost_source, cost_estimated, cost_is_minimum, without_usage,
-        cache_savings_usd, reported_cost_usd, price_entry_id, experiment_id, trace_id, session_id, user_id,
-        tags, key_id, client_id, idempotency_key, prompt_hash, prompt_preview, metadata, created_at, version)
+        counted_as_other, cache_savings_usd, reported_cost_usd, price_entry_id, experiment_id, trace_id,
+        session_id, user_id, tags, key_id, client_id, idempotency_key, prompt_hash, prompt_preview, metadata,
+        created_at, version)
      SELECT project_id, id, occurred_at, provider, model, status, error_code, finish_reason, input_tokens,
              output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens, audio_input_tokens,
              audio_output_tokens, units, service_tier, region, latency_ms, time_to_first_token_ms, cost_usd,
-             cost_source, cost_estimated, cost_is_minimum, without_usage, cache_savings_usd,
+             cost_source, cost_estimated, cost_is_minimum, without_usage, counted_as_other, cache_savings_usd,
              reported_cost_usd, price_entry_id, experiment_id, trace_id, session_id, user_id, tags, key_id,
              client_id, idempotency_key, prompt_hash, prompt_preview, metadata, created_at, version FROM sent
 ON CONFLICT (project_id, id) DO NOTHING
   RETURNING project_id, occurred_at, provider, model, status, latency_ms, cost_estimated, cost_is_minimum,
-          without_usage, cost_usd, input_tokens, output_tokens, cached_input_tokens, cache_write_tokens,
-          reasoning_tokens, audio_input_tokens, audio_output_tokens, cache_savings_usd, user_id, session_id,
-          tags, metadata, id, version, created_at
+          without_usage, counted_as_other, cost_usd, input_tokens, output_tokens, cached_input_tokens,
+          cache_write_tokens, reasoning_tokens, audio_input_tokens, audio_output_tokens, cache_savings_usd,
+          user_id, session_id, tags, metadata, id, version, created_at
 ),
 queued AS (
      INSERT INTO outbox_arrivals (project_id, queued_at, runs, run_ids)
@@ -87,8 +89,8 @@ dimensions_queued AS (
                          dimension_slots.project_id = valued.project_id),
                  array_agg(run_values),
                  array_agg((floor(date_part('epoch', occurred_at) / 3600))::int),
-                 array_agg(provider),
-                 array_agg(model),
+                 array_agg(CASE WHEN counted_as_other THEN '(other)' ELSE provider END),
+                 array_agg(CASE WHEN counted_as_other THEN '(other)' ELSE model END),
                  array_agg(CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
               ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END),
                  array_agg(1)::bigint[],
@@ -133,8 +135,8 @@ rolled_latencies AS (
 rolled_runs AS (
   SELECT project_id,
          to_timestamp(floor(date_part('epoch', occurred_at) / (15 * 60)) * (15 * 60)) AS bucket,
-         provider,
-         model,
+         CASE WHEN counted_as_other THEN '(other)' ELSE provider END AS provider,
+         CASE WHEN counted_as_other THEN '(other)' ELSE model END AS model,
          sum(1) AS runs,
          coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
          coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,

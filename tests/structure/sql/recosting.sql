@@ -103,10 +103,10 @@ WITH changed AS (
   RETURNING runs.id, runs.version, before_usd, before_estimated, before_savings_usd, before_minimum,
             before_without_usage, runs.project_id, runs.occurred_at, runs.provider, runs.model, runs.status,
                     runs.latency_ms, runs.cost_estimated, runs.cost_is_minimum, runs.without_usage,
-                    runs.cost_usd, runs.input_tokens, runs.output_tokens, runs.cached_input_tokens,
-                    runs.cache_write_tokens, runs.reasoning_tokens, runs.audio_input_tokens,
-                    runs.audio_output_tokens, runs.cache_savings_usd, runs.user_id, runs.session_id,
-                    runs.tags, runs.metadata
+                    runs.counted_as_other, runs.cost_usd, runs.input_tokens, runs.output_tokens,
+                    runs.cached_input_tokens, runs.cache_write_tokens, runs.reasoning_tokens,
+                    runs.audio_input_tokens, runs.audio_output_tokens, runs.cache_savings_usd, runs.user_id,
+                    runs.session_id, runs.tags, runs.metadata
 ),
 queued AS (
      INSERT INTO outbox (project_id, run_id, version, queued_at, due_at)
@@ -122,15 +122,15 @@ queued AS (
 ),
 weighed AS (
      SELECT project_id, occurred_at, provider, model, status, latency_ms, cost_estimated, cost_is_minimum,
-             without_usage, cost_usd, input_tokens, output_tokens, cached_input_tokens, cache_write_tokens,
-             reasoning_tokens, audio_input_tokens, audio_output_tokens, cache_savings_usd, user_id,
-             session_id, tags, metadata, 1 AS weight
+             without_usage, counted_as_other, cost_usd, input_tokens, output_tokens, cached_input_tokens,
+             cache_write_tokens, reasoning_tokens, audio_input_tokens, audio_output_tokens, cache_savings_usd,
+             user_id, session_id, tags, metadata, 1 AS weight
        FROM changed
   UNION ALL
      SELECT project_id, occurred_at, provider, model, status, latency_ms, before_estimated, before_minimum,
-             before_without_usage, before_usd, input_tokens, output_tokens, cached_input_tokens,
-             cache_write_tokens, reasoning_tokens, audio_input_tokens, audio_output_tokens,
-             before_savings_usd, user_id, session_id, tags, metadata, -1
+             before_without_usage, counted_as_other, before_usd, input_tokens, output_tokens,
+             cached_input_tokens, cache_write_tokens, reasoning_tokens, audio_input_tokens,
+             audio_output_tokens, before_savings_usd, user_id, session_id, tags, metadata, -1
        FROM changed
 ),
 dimension_slots AS MATERIALIZED (
@@ -166,8 +166,8 @@ dimensions_queued AS (
                          dimension_slots.project_id = valued.project_id),
                  array_agg(run_values),
                  array_agg((floor(date_part('epoch', occurred_at) / 3600))::int),
-                 array_agg(provider),
-                 array_agg(model),
+                 array_agg(CASE WHEN counted_as_other THEN '(other)' ELSE provider END),
+                 array_agg(CASE WHEN counted_as_other THEN '(other)' ELSE model END),
                  array_agg(CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
               ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END),
                  array_agg(weight)::bigint[],
@@ -216,8 +216,8 @@ rolled_latencies AS (
 rolled_runs AS (
   SELECT project_id,
          to_timestamp(floor(date_part('epoch', occurred_at) / (15 * 60)) * (15 * 60)) AS bucket,
-         provider,
-         model,
+         CASE WHEN counted_as_other THEN '(other)' ELSE provider END AS provider,
+         CASE WHEN counted_as_other THEN '(other)' ELSE model END AS model,
          sum(weight) AS runs,
          coalesce(sum(weight) FILTER (WHERE status = 'error'), 0) AS errors,
          coalesce(sum(weight) FILTER (WHERE status = 'timeout'), 0) AS timeouts,

@@ -297,7 +297,7 @@ async def _read(reader: UsageReader, shown: BreakdownView, window: Window, now: 
         before = await read_totals(reader, earlier, run_filter, by, limit=MAX_ROWS)
         total.before = (await read_totals(reader, earlier, run_filter, (), limit=1)).total
     latencies = await read_latencies(reader.connection, view.run_filter, now) if are_of_models else None
-    hidden = None if by == BY_MODEL else await read_hidden(reader, window, run_filter, dimension, groups)
+    hidden = await read_hidden(reader, window, run_filter, dimension, groups)
     return _Figures(groups, before, total, latencies, hidden)
 
 

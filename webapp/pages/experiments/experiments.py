@@ -17,6 +17,7 @@ from runtally.errors import NotFound
 from runtally.experiments.queries import Key, select_keys
 from runtally.experiments.read import Judged, verdicts
 from runtally.experiments.verdict import Check, Measure, Outcome, Stats
+from runtally.models.dimension import MAX_VALUES
 from webapp import formats, threshold_text
 from webapp.converters import escaped, unescaped
 from webapp.first_run import EXAMPLE_PROJECT
@@ -79,6 +80,10 @@ class ExperimentsPage(Page, frozen=True):
     def example_project(self) -> str:
         """The project of the command that sends a first run."""
         return self.project.id if self.project else EXAMPLE_PROJECT
+
+    @property
+    def most_new(self) -> str:
+        return formats.count(MAX_VALUES)
 
     @property
     def document_title(self) -> str:

@@ -12,10 +12,12 @@ from runtally.access.keys import names_of
 from runtally.errors import DimensionNotTracked
 from runtally.models.dimension import MAX_VALUES
 from runtally.usage.dimensions import (
+    BY_MODEL,
     DIMENSIONS,
     KEY,
     NO_VALUE,
     OTHER,
+    OTHER_NAME,
     Dimension,
     dimension_of_key,
 )
@@ -47,6 +49,11 @@ NOT_TOLD_APART = (
 HIDDEN = (
     f"On days with more than {formats.count(MAX_VALUES)} values of {{dimension}}, the further ones count as Other, so a value may "
     "have more than is shown."
+)
+
+BEYOND = (
+    f"On days on which a project sends more than {formats.count(MAX_VALUES)} models, the further ones count as {OTHER_NAME}: each run "
+    "keeps its name, but sums and filters do not tell them apart."
 )
 
 
@@ -114,10 +121,18 @@ async def read_hidden(
     reader: UsageReader, window: Window, run_filter: RunFilter, dimension: Dimension, groups: Summary
 ) -> str | None:
     """Return what to say where the rest of the groups includes values beyond those that have stored sums."""
-    if (OTHER,) not in groups.groups or dimension.tracked_as is None:
+    if not any(OTHER in group for group in groups.groups):
         return None
-    is_hidden = await has_hidden_values(reader, window, run_filter, dimension)
-    return HIDDEN.format(dimension=words.in_sentence(dimension)) if is_hidden else None
+    if dimension.tracked_as is None and dimension not in BY_MODEL:
+        return None
+    if not await has_hidden_values(reader, window, run_filter, dimension):
+        return None
+    return BEYOND if dimension in BY_MODEL else HIDDEN.format(dimension=words.in_sentence(dimension))
+
+
+def note_of_names(groups: Summary) -> str | None:
+    """Return what to say where some of the groups are models without sums of their own."""
+    return BEYOND if any(OTHER_NAME in group for group in groups.groups) else None
 
 
 async def _latencies_of_groups(

@@ -23,7 +23,7 @@ from webapp.charts.marks import Mark
 from webapp.charts.metrics import Metric, name_of
 from webapp.charts.series import Groups
 from webapp.pages.panel.bars import BarList, bar_lists
-from webapp.pages.panel.grouping import GroupMenu, PageGroups, group_menu
+from webapp.pages.panel.grouping import GroupMenu, PageGroups, group_menu, note_of_names
 from webapp.pages.panel.kpis import Kpi, estimates_of, kpis_of
 from webapp.pages.panel.marks import all_marks, marks_of
 from webapp.pages.panel.narrowing import Chip, Narrower, chips_of, narrower_of, narrower_urls
@@ -144,6 +144,7 @@ def panel_of(  # noqa: PLR0913  # What a report is shown with.
         shown = main_chart(report, view.metric, groups, drawn, marks)
         window = groups.drawn.window if groups.drawn and drawn else _window(report, view.metric)
         main = replace(figure(view.metric, shown), narrower=narrower_urls(view, window))
+    beyond = None if report.models is None else note_of_names(report.models)
     overlaps = OVERLAPS if drawn and view.metric.is_sum and groups.bars and groups.bars.is_overlapping else None
     return Panel(
         title=f"{kpis[0].reading.value} · {view.period}",
@@ -166,7 +167,7 @@ def panel_of(  # noqa: PLR0913  # What a report is shown with.
         unpriced_url=f"{path_to('prices.prices')}#unpriced" if may(actor(), Scope.ADMIN, None) else None,
         main=main,
         main_heading=_heading(view),
-        main_note=" ".join(filter(None, (groups.note or overlaps, groups.hidden))) or None,
+        main_note=" ".join(filter(None, (groups.note or overlaps, groups.hidden or beyond))) or None,
         refusal=None if groups.refusal is None else refusal_of(groups.refusal, of_project),
         side_figures=tuple(figure(one, _chart(report, one, None, marks)) for one in _side_metrics(view)),
         lists=bar_lists(report, view, groups, drawn, projects, kinds),
