@@ -4,13 +4,28 @@ from quart import Quart
 
 from api import badge, bills, docs, health, ingest, metric_badge, metrics, otlp, otlp_answers, pg_sync, telemetry, usage
 from api.errors import refusal
+from api.managed import config
 from api.managed import routes as managed
 from api.reply import Reply
 
 
 def register(app: Quart) -> None:
     app.url_map.converters[badge.CONVERTER] = badge.ExperimentId
-    for module in (ingest, otlp, metrics, usage, bills, managed, pg_sync, badge, metric_badge, health, docs, telemetry):
+    for module in (
+        ingest,
+        otlp,
+        metrics,
+        usage,
+        bills,
+        managed,
+        config,
+        pg_sync,
+        badge,
+        metric_badge,
+        health,
+        docs,
+        telemetry,
+    ):
         app.register_blueprint(module.blueprint)
 
 

@@ -18,6 +18,7 @@ GROUPS = {
     "Read": ("sessions", "quality", "compare", "usage", "reporting", "mcp", "cli"),
     "Run the server": (
         "operations",
+        "as-code",
         "cells",
         "archive",
         "configuration",

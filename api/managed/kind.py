@@ -102,6 +102,7 @@ class Kind(Generic[R]):
     normal: Callable[[At, R, Known], R] = lambda _at, one, _known: one
     """Return it as it would be stored beside what is known, by their keys."""
     read_only: frozenset[str] = frozenset()
+    """Fields that say what is there and are never sent."""
     form: Mapping[str, str] = field(default_factory=dict)
     """Our names for the fields of its form, where they have others."""
 
@@ -120,6 +121,20 @@ class Kind(Generic[R]):
         """Return what a sender decides, by its names on the wire."""
         fields = zip(one.__struct_fields__, one.__struct_encode_fields__, strict=True)
         return {wire: getattr(one, name) for name, wire in fields if name not in _OURS | self.read_only}
+
+    def written(self, one: R) -> dict[str, object]:
+        """Return it as a file of configuration has it: without what is its default."""
+        return {
+            field.encode_name: value
+            for field in msgspec.structs.fields(self.type)
+            if field.name not in _OURS | self.read_only and (value := getattr(one, field.name)) != field.default
+        }
+
+    @property
+    def key_fields(self) -> list[tuple[str, str]]:
+        """Our names of the fields of the key, and those on the wire."""
+        fields = zip(self.type.__struct_fields__, self.type.__struct_encode_fields__, strict=True)
+        return [(name, wire) for name, wire in fields if name in self.key]
 
     def stamped(self, one: R) -> R:
         """Return it with its id and its version."""
@@ -152,8 +167,19 @@ class Kind(Generic[R]):
 
 def of_row(kind: type[R], row: object, **others: object) -> R:
     """Return the thing that a row is, whose fields have the names of its columns, but for these."""
-    names = set(kind.__struct_fields__) - _OURS
-    return kind(**{name: getattr(row, name) for name in names - others.keys()} | others)
+    values = {name: getattr(row, name) for name in set(kind.__struct_fields__) - _OURS - others.keys()}
+    return kind(**{name: _of_column(one) for name, one in values.items()} | others)
+
+
+def _of_column(value: Any) -> Any:  # noqa: ANN401  # What a column or a field can hold.
+    """Return a value as structs have it, whose defaults cannot be lists, and amounts without the zeros of their column."""
+    match value:
+        case Decimal():
+            return Decimal(plain(value))
+        case list():
+            return tuple(value)
+        case _:
+            return value
 
 
 def _digest(value: object) -> str:

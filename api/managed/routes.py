@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import msgspec
 from msgspec import Meta
@@ -32,6 +32,7 @@ from runtally.pricing.entries import lock
 
 blueprint = Blueprint("managed", __name__, url_prefix="/api")
 
+Body = TypeVar("Body", bound=msgspec.Struct)
 _FIELD = re.compile(r"`\$\.?([^`]*)`")
 
 
@@ -187,7 +188,7 @@ async def _sent(kind: Kind[R]) -> R:
     return decoded(cast(bytes, await request.get_data()), kind.type)
 
 
-def decoded(body: bytes, kind: type[R]) -> R:
+def decoded(body: bytes, kind: type[Body]) -> Body:
     """Decode a body. Raises `InvalidJson` and `InvalidPayload`."""
     try:
         return msgspec.json.decode(body, type=kind)

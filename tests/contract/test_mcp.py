@@ -117,8 +117,10 @@ async def test_an_operator_reads_every_project_exactly(empty_database_url: str, 
         by_model = await ask(client, "usage", project="shop", by=["model"], limit=1)
         month = await ask(client, "usage", project="shop", range="30d")
         by_line = await ask(client, "usage", project="shop", by=["line", "model"])
+        without_budget = await ask(client, "budget", project="bot")
 
     assert [one["id"] for one in projects["projects"]] == ["bot", "shop"]
+    assert without_budget == {"projectId": "bot", "budgets": []}
     assert everything["total"]["costUSD"] == "10.100000000002"
     assert by_model["rows"] == [
         {

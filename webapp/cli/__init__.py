@@ -19,6 +19,7 @@ COMMANDS = {
     "top": "webapp.cli.top:top",
     "projects": "webapp.cli.projects:projects",
     "keys": "webapp.cli.keys:keys",
+    "config": "webapp.cli.config:config",
     "users": "webapp.cli.users:users",
     "experiments": "webapp.cli.experiments:experiments",
     "prices": "webapp.cli.prices:prices",

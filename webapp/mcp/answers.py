@@ -129,8 +129,6 @@ class Answers:
         async with self.database.snapshot(READ_SECONDS) as connection:
             use = await get_use(connection, project_id, self.clock())
             states = await read_states(connection, project_id, self.clock(), self.names)
-        if use is None and not states:
-            raise NotFound("This project has no budget.")
         of_month = {} if use is None else _of_month(use)
         return _answer(project_id=project_id) | of_month | {"budgets": [_state(one) for one in states]}
 
