@@ -132,4 +132,42 @@ HISTORY = (
         )
         for entry in _entries("openai", model, (None, read, written, cached), variants=_BATCH, is_prefix=True, note=_OPENAI)
     ),
+    # The name without a date and a region, at the price of a region, as all other bare names have it.
+    CatalogueEntry(
+        provider="aws",
+        model="anthropic.claude-haiku-4-5",
+        match=Match.EXACT,
+        input_per_million=Decimal("1.1"),
+        output_per_million=Decimal("5.5"),
+        cache_read_per_million=Decimal("0.11"),
+        cache_write_per_million=Decimal("1.375"),
+        unit_rates="cacheWrite1h 2.2",
+        variants=_BATCH,
+        catalogue_key=key_of("aws", "anthropic.claude-haiku-4-5", None, 0),
+        note="https://aws.amazon.com/bedrock/pricing/.",
+    ),
+    *(
+        CatalogueEntry(
+            provider="openrouter",
+            model="openai/gpt-5.5:flex",
+            match=Match.EXACT,
+            above_input_tokens=above,
+            input_per_million=Decimal(read),
+            output_per_million=Decimal(written),
+            cache_read_per_million=Decimal(cached),
+            catalogue_key=key_of("openrouter", "openai/gpt-5.5:flex", None, above),
+            note=_OPENAI,
+        )
+        for above, read, written, cached in ((0, "2.5", "15", "0.25"), (272_000, "5", "22.5", "0.5"))
+    ),
+    CatalogueEntry(
+        provider="cohere",
+        model="command-a-plus-05-2026",
+        match=Match.EXACT,
+        input_per_million=Decimal("0.8"),
+        output_per_million=Decimal("3.2"),
+        catalogue_key=key_of("cohere", "command-a-plus-05-2026", None, 0),
+        estimated=True,
+        note="Azure's price, by litellm 1.110.2: Cohere names none.",
+    ),
 )  # fmt: skip

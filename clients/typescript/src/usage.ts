@@ -116,7 +116,8 @@ function countsOf(get: Read, number: (path: string) => number | undefined): { co
 
 function tierOf(get: Read): string | undefined {
   if (get("speed") === "fast") return "fast";
-  return TIERS[String(get("service_tier") ?? get("traffic_type") ?? "").toLowerCase()];
+  const tiers = [get("service_tier"), get("traffic_type")].map((value: any) => TIERS[String(value?.type ?? value).toLowerCase()]);
+  return tiers.find(Boolean); // Bedrock's is an object.
 }
 
 /** What the vendor says that the call cost, in US dollars: OpenRouter and servers like it, Perplexity, xAI. */

@@ -48,7 +48,13 @@ def _read(row: Row) -> Iterator[Row]:
         sessionId=row.get("sessionid"),
         userId=row.get("enduser") or row.get("user"),
         tags=parsed(row.get("requesttags")),
-        metadata=filled(team=row.get("teamid"), callType=row.get("calltype"), cacheHit=is_kept or None),
+        metadata=filled(
+            team=row.get("teamid"),
+            callType=row.get("calltype"),
+            cacheHit=is_kept or None,
+            # The server reads what else a vendor charges for, such as searches and writes for an hour.
+            usage=usage if isinstance(usage, dict) and not has_failed else None,
+        ),
     )
 
 

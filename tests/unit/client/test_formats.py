@@ -228,7 +228,14 @@ CALLS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
                 "sessionId": "s1",
                 "userId": "c1",
                 "tags": ["beta"],
-                "metadata": {"team": "search", "callType": "acompletion"},
+                "metadata": {
+                    "team": "search",
+                    "callType": "acompletion",
+                    "usage": {
+                        "prompt_tokens_details": {"cached_tokens": 2_003, "cache_write_tokens": 17},
+                        "completion_tokens_details": {"reasoning_tokens": 1_301},
+                    },
+                },
             }
         ],
     ),

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runtally.client.formats.declaration import by_name
+from runtally.client.formats.registry import FORMATS
 from runtally.fields import MAX_COUNT, camel
 from runtally.files import CHECKOUT
 from runtally.ingest.normalize import normalize
@@ -54,6 +56,27 @@ def counts_of(run: StoredRun) -> dict[str, Any]:
 @pytest.mark.parametrize("case", CASES, ids=[case["of"] for case in CASES])
 def test_an_object_in_the_metadata_is_read_as_both_clients_read_it(case: dict[str, Any]) -> None:
     run = run_of(case["usage"])
+
+    assert counts_of(run) == {name: value for name, value in case["run"].items() if name != "costUSD"}
+
+
+# LiteLLM has the sums of what Anthropic lists as steps.
+LITELLMS = [case for case in CASES if "iterations" not in case["usage"]]
+
+
+@pytest.mark.parametrize("case", LITELLMS, ids=[case["of"] for case in LITELLMS])
+def test_an_object_in_litellms_spend_logs_is_read_as_well(case: dict[str, Any]) -> None:
+    row = {
+        "request_id": "a",
+        "call_type": "acompletion",
+        "spend": 0,
+        "custom_llm_provider": "acme",
+        "model": "acme-large",
+        "metadata": text.dumps({"usage_object": case["usage"]}),
+    }
+    [sent] = FORMATS["litellm"].read(by_name(row))
+    body = msgspec.json.Encoder(decimal_format="number").encode(sent)
+    run = normalize(msgspec.json.decode(body, type=WireRun), "p", NOW, RULE).run
 
     assert counts_of(run) == {name: value for name, value in case["run"].items() if name != "costUSD"}
 

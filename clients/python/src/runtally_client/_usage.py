@@ -159,6 +159,7 @@ def _tier(usages: Sequence[object]) -> str | None:
         return "fast"
     for name in ("service_tier", "serviceTier", "traffic_type"):
         value = _at(usages, (name,))
+        value = first(value, "type") or value  # Bedrock's is an object.
         tier = str(getattr(value, "value", value) or "").lower()
         if tier in _TIERS:
             return _TIERS[tier]
