@@ -241,6 +241,9 @@ def drive_gemini():
     plain, failing = client(), client("500")
     with case("gemini content"):
         plain.models.generate_content(**call)
+    if hasattr(types, "ServiceTier"):
+        with case("gemini flex"):
+            plain.models.generate_content(**call, config={"service_tier": "flex"})
     with case("gemini stream"):
         drain(plain.models.generate_content_stream(**call))
     with case("gemini chat"):

@@ -95,6 +95,7 @@ EXPECTED: dict[str, dict[str, Any]] = {
     "anthropic async messages": CLAUDE,
     "anthropic async helper": CLAUDE,
     "gemini content": GEMINI,
+    "gemini flex": GEMINI | {"service_tier": "flex"},
     "gemini stream": GEMINI,
     "gemini chat": GEMINI,
     "gemini 500": GEMINI | UNKNOWN | {"status": "error", "error_code": "ServerError", "cached_input_tokens": None},

@@ -24,7 +24,10 @@ export function wrapGemini(sdk: any, begin: Begin): void {
 function recordEach(owner: any, name: string, begin: Begin): any {
   const ask = owner[name];
   owner[name] = async (given: any, ...more: unknown[]) => {
-    const call = begin({ provider: "google", model: nameOf(given) });
+    // The SDK leaves the tier that the answer names out of it.
+    const asked = String(given?.config?.serviceTier).toLowerCase();
+    const serviceTier = /^(flex|priority)$/.test(asked) ? asked : undefined;
+    const call = begin({ provider: "google", model: nameOf(given), serviceTier });
     try {
       return observeAnswer(await ask.call(owner, given, ...more), call);
     } catch (error) {

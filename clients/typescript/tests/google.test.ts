@@ -55,6 +55,9 @@ describe("@google/genai", () => {
     assert.equal(run.finishReason, "STOP");
   });
 
+  test("a call at a service tier", () =>
+    areRuns(() => client().models.generateContent({ ...ASKED, config: { serviceTier: "flex" as any } }), { ...GEMINI, serviceTier: "flex" }));
+
   test("a stream", async () => {
     const [run] = await areRuns(async () => drain(await client().models.generateContentStream(ASKED)), GEMINI);
     assert.ok(run.timeToFirstTokenMs <= run.latencyMs);

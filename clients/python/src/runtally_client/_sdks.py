@@ -33,6 +33,7 @@ _MORE_HOSTS = {"openrouter", "perplexity", "together", "x-ai"}
 _CLASSES = {"Azure": "azure", "Bedrock": "aws", "Vertex": "google"}
 _FRAMEWORKS = ("runtally_client.litellm", "runtally_client.langchain")
 _MAX_FRAMES = 100
+_GEMINI_TIERS = ("flex", "priority")
 
 
 def instrument(names: Sequence[str], begin: Begin, *, stream_usage: bool) -> None:
@@ -168,7 +169,11 @@ def _provider(client: Any, sdk: str) -> str:
 
 def _patch_gemini(begin: Begin, _stream_usage: bool, genai: Any) -> Iterator[Undo]:
     def watch(*_: Any, **kwargs: Any) -> AbstractContextManager[Call | None]:
-        return watched(begin, "google", str(kwargs.get("model", "")).rpartition("/")[2])
+        # The SDK leaves the tier that the answer names out of it.
+        asked = first(kwargs.get("config"), "service_tier", "serviceTier")
+        tier = str(getattr(asked, "value", asked)).lower()
+        model = str(kwargs.get("model", "")).rpartition("/")[2]
+        return watched(begin, "google", model, serviceTier=tier if tier in _GEMINI_TIERS else None)
 
     for owner in (genai.models.Models, genai.models.AsyncModels):
         # The public functions may call the model several times, for its tools: these call it once.
