@@ -5,6 +5,7 @@ import re
 import pytest
 from quart.typing import TestClientProtocol as Browser
 
+from runtally.access.keys import SHARED_KEY_NAME
 from runtally.clock import system_clock
 from runtally.runs import cost_lines
 from runtally.usage.totals import Totals
@@ -153,15 +154,22 @@ async def test_what_if_refuses_half_a_model_and_a_time_that_is_none(
     assert "No price for this model." in await html_of(reader, f"{url}?provider=acme&model=none-such")
 
 
-async def test_reported_and_computed_cost_are_compared_by_model(reader: Browser, post: Post, project_id: str) -> None:
+async def test_reported_and_computed_cost_are_compared_by_model_and_client(
+    reader: Browser, post: Post, project_id: str
+) -> None:
     run = make_run(inputTokens=1_000_000, outputTokens=0)
     trusted = make_run(provider="openrouter", model="acme/routed", costUSD=9)
-    await post(run | {"costUSD": 2.0}, run | {"costUSD": 4.5}, run, trusted)
+    agent = run | {"costUSD": 3.0, "metadata": {"agent": "claude-code"}}
+    await post(run | {"costUSD": 2.0}, run | {"costUSD": 4.5}, run, trusted, agent)
 
     html = text_of(await html_of(reader, f"/projects/{project_id}/costs"))
 
     [drift] = re.findall(r"Difference(.*?)Runtally", html)
-    assert drift.split() == ["acme-large", "acme", "2", "$6.50", "$6.00", "\u2212$0.500", "(↓7.7%)"]
+    rows = drift.split("acme-large acme ")[1:]
+    assert [row.strip() for row in rows] == [
+        f"{SHARED_KEY_NAME} 2 $6.50 $6.00 \u2212$0.500 (↓7.7%)",
+        "claude-code 1 $3.00 $3.00 $0.00",
+    ]
 
 
 async def test_strangers_and_other_projects_see_nothing(

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import ClassVar, NamedTuple
+from uuid import UUID
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,7 +12,7 @@ from quart import Blueprint, request, url_for
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
-from runtally.access import projects
+from runtally.access import keys, projects
 from runtally.access.scopes import Scope, demand
 from runtally.audit import ActorKind
 from runtally.db.database import Connection
@@ -132,7 +133,8 @@ async def costs(project_id: str) -> ResponseReturnValue:
         except InvalidPrice as error:
             return await render(replace(page, form=form.refused(error)), 422)
         used = await _read_used(snapshots, control, project_id, now, is_by_day=is_asked)
-        drifts = await select_drifts(connection, project_id, now - SINCE, COMPARED_RUNS)
+        found = await select_drifts(connection, project_id, now - SINCE, COMPARED_RUNS)
+        drifts = _drifts(found, await keys.names_of(control, [one.key_id for one in found if one.key_id]))
     page = replace(page, is_of_sums=used.is_of_sums)
     return await render(_asked(page, used, drifts, target, now) if is_asked else _at_rest(page, used.all, drifts, now))
 
@@ -199,7 +201,7 @@ def supposed_days(
     return tuple(found)
 
 
-def _asked(page: CostsPage, used: _Used, drifts: tuple[Drift, ...], target: Target, now: datetime) -> CostsPage:
+def _asked(page: CostsPage, used: _Used, drifts: Table, target: Target, now: datetime) -> CostsPage:
     """Return the page with what the days and the models would have cost on the model, or at the day's prices, asked for."""
     project_id, form = page.project.id, page.form
     supposed = suppose(used.all, services().prices.book, target, project_id)
@@ -210,7 +212,7 @@ def _asked(page: CostsPage, used: _Used, drifts: tuple[Drift, ...], target: Targ
     return replace(_filled(page, supposed, drifts), supposed=_words(target, form), by_day=by_day)
 
 
-def _at_rest(page: CostsPage, used: Sequence[ModelUsage], drifts: tuple[Drift, ...], now: datetime) -> CostsPage:
+def _at_rest(page: CostsPage, used: Sequence[ModelUsage], drifts: Table, now: datetime) -> CostsPage:
     """Return the page before anything is asked: what each model in use would have cost for all runs.
 
     Models without any price are in neither cost, so that both are of the same runs.
@@ -224,7 +226,7 @@ def _at_rest(page: CostsPage, used: Sequence[ModelUsage], drifts: tuple[Drift, .
         figures=tuple(_answer(priced, supposed, cost)),
         alternatives=_alternatives(supposed, cost, page.project.id),
         left_out=len(models) - len(priced),
-        drifts=_drifts(drifts),
+        drifts=drifts,
     )
 
 
@@ -311,7 +313,7 @@ def _words(target: Target, form: Form) -> str:
     return f"{on}{tier}{writes}, at {prices}"
 
 
-def _filled(page: CostsPage, supposed: tuple[Supposition, ...], drifts: tuple[Drift, ...]) -> CostsPage:
+def _filled(page: CostsPage, supposed: tuple[Supposition, ...], drifts: Table) -> CostsPage:
     known = [(one, one.would_cost_usd) for one in supposed if one.would_cost_usd is not None]
     longest = max((amount for one, would in known for amount in (one.used.cost_usd, would)), default=Decimal(0))
     cost = sum((one.used.cost_usd for one, _ in known), Decimal(0))
@@ -334,7 +336,7 @@ def _filled(page: CostsPage, supposed: tuple[Supposition, ...], drifts: tuple[Dr
                 FURTHER[name].label if name in FURTHER else name for one, _ in known for name in one.unpriced_units
             )
         ),
-        drifts=_drifts(drifts),
+        drifts=drifts,
     )
 
 
@@ -380,8 +382,9 @@ def _length(amount: Decimal, longest: Decimal) -> float:
     return round(float(amount / longest * 100), 2) if longest else 0.0
 
 
-def _drifts(found: Sequence[Drift]) -> Table:
+def _drifts(found: Sequence[Drift], names: Mapping[UUID, str]) -> Table:
     columns: tuple[Column[Drift], ...] = (
+        Column("Client", lambda one: one.client or (names[one.key_id] if one.key_id else formats.NOTHING)),
         Column("Runs", lambda one: formats.count(one.runs)),
         Column("Reported", lambda one: formats.money(one.reported_usd), "number"),
         Column("Computed", lambda one: formats.money(one.computed_usd), "number"),
