@@ -9,7 +9,7 @@ from runtally.usage.conditions import Conditions
 from runtally.usage.filter import RunFilter
 from runtally.usage.question import Question
 from runtally.usage.summary import Summary
-from runtally.usage.summary_queries import totals_reader
+from runtally.usage.summary_queries import of_models, runs_during, totals_reader
 from runtally.usage.totals import Totals, group_sum
 from runtally.usage.window import BucketRange, TimeSpan, Window
 
@@ -63,13 +63,11 @@ async def select_sums(connection: Connection, question: Question, span: TimeSpan
         rows = await connection.fetch(_sums_sql(conditions, others, run_filter), *conditions.values)
         found += ((id_, totals_of(values)) for id_, *values in rows)
     if rest_since < span.until:
-        conditions = Conditions.of(run_filter).during(rest_since, span.until)
+        conditions = Conditions()
         sql = f"""
   SELECT project_id,
          {columns_over_runs(_SHOWN)}
-    FROM projects
-         JOIN runs ON runs.project_id = projects.id
-   WHERE {conditions.walk} AND {conditions.keep}
+    FROM {runs_during(conditions, run_filter, TimeSpan(rest_since, span.until))}
 GROUP BY 1"""
         rows = await connection.fetch(sql, *conditions.values)
         found += ((id_, totals_of(values)) for id_, *values in rows)
@@ -94,21 +92,17 @@ def _sums_sql(found: Conditions, stored: Sequence[BucketRange], run_filter: RunF
 def _stored(found: Conditions, columns: str, stored: Sequence[BucketRange], run_filter: RunFilter) -> str:
     """SQL of each range separately: joined with a list of ranges, Postgres overestimates the rows of a model in each."""
     table = "rollups" if run_filter.is_narrowed else "rollup_totals"
-    of_models = _of_models(found, run_filter)
+    which = of_models(found, run_filter)
     return "\n                      UNION ALL ".join(
         f"""SELECT {columns}
                         FROM {table}
                        WHERE project_id = projects.id
                          AND grain = {one.grain.minutes}
                          AND bucket >= {found.value(one.since, "timestamptz")}
-                         AND bucket < {found.value(one.until, "timestamptz")}{of_models}"""
+                         AND bucket < {found.value(one.until, "timestamptz")}
+                         AND {which}"""
         for one in stored
     )
-
-
-def _of_models(found: Conditions, run_filter: RunFilter) -> str:
-    named = {"provider": run_filter.provider, "model": run_filter.model}
-    return "".join(f" AND {name} = {found.value(value)}" for name, value in named.items() if value is not None)
 
 
 async def select_costs(
@@ -128,7 +122,8 @@ async def select_costs(
                         FROM runs
                        WHERE project_id = projects.id
                          AND occurred_at >= {found.value(rest_since, "timestamptz")}
-                         AND occurred_at < {found.value(window.until, "timestamptz")}{_of_models(found, run_filter)}"""
+                         AND occurred_at < {found.value(window.until, "timestamptz")}
+                         AND {of_models(found, run_filter)}"""
         )
     if not parts:
         return {}
@@ -148,9 +143,5 @@ async def select_costs(
 
 def _added_up(numbers: Sequence[int], costs: Sequence[float]) -> dict[int, float]:
     added = dict(zip(numbers, costs, strict=True))
-    if len(added) < len(numbers):
-        # A bucket is in several stored ones, or one of these and some runs.
-        added = dict.fromkeys(added, 0.0)
-        for number, cost in zip(numbers, costs, strict=True):
-            added[number] += cost
-    return added
+    # A bucket may be in several stored ones, or one of these and some runs.
+    return added if len(added) == len(numbers) else group_sum(zip(numbers, costs, strict=True))
