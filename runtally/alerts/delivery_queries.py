@@ -6,6 +6,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from runtally.alerts.channel import Notice
+from runtally.db.bulk import affected_rows
 from runtally.db.database import Connection
 from runtally.models.alert import AlertKind
 
@@ -132,5 +133,4 @@ async def update_delivery(connection: Connection, result: DeliveryResult) -> Non
 
 async def delete_old(connection: Connection, before: datetime, limit: int) -> int:
     """Delete some alerts that were decided before then, with their deliveries; return how many alerts."""
-    tag = await connection.execute(DELETE_OLD, before, limit)
-    return int(tag.removeprefix("DELETE "))
+    return affected_rows(await connection.execute(DELETE_OLD, before, limit))

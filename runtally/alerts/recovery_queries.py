@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from runtally.db.bulk import affected_rows
 from runtally.db.database import Connection
 from runtally.models.alert import AlertKind
 
@@ -80,4 +81,4 @@ async def close(connection: Connection, over: Collection[OpenAlert], now: dateti
     if not over:
         return 0
     ids = [one.project_id for one in over], [one.id for one in over]
-    return int((await connection.execute(CLOSE, *ids, now)).removeprefix("UPDATE "))
+    return affected_rows(await connection.execute(CLOSE, *ids, now))

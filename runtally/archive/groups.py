@@ -8,15 +8,13 @@ from typing import Any
 from runtally.archive.conditions import ArchiveConditions
 from runtally.archive.queries import KeptFile
 from runtally.archive.reading import ArchivedRuns
-from runtally.clock import start_of_day
+from runtally.clock import DAY, start_of_day
 from runtally.db.database import Connection
 from runtally.models.measures import columns_over_runs, measures_named
 from runtally.usage.groups.slices import INPUTS, SliceKey, names_of, read_group, value_columns
 from runtally.usage.plan import GroupQuestion, Plan
 from runtally.usage.sketch import LATENCY
 from runtally.usage.window import TimeSpan
-
-_DAY = timedelta(days=1)
 
 
 class ArchivedGroupReader:
@@ -27,7 +25,7 @@ class ArchivedGroupReader:
 
     async def missing_in(self, connection: Connection, question: GroupQuestion, span: TimeSpan) -> int:
         """Count the runs of a span's days that are neither in the database nor in the archive."""
-        until = start_of_day(span.until - timedelta(microseconds=1)) + _DAY
+        until = start_of_day(span.until - timedelta(microseconds=1)) + DAY
         return await self._runs.missing(connection, question.filter.project_id, start_of_day(span.since), until)
 
     async def slices(

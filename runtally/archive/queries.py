@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from runtally.archive.file import Identity, Sums
+from runtally.db.bulk import affected_rows
 from runtally.db.cursor import in_chunks
 from runtally.db.database import LONG_STATEMENT_SECONDS, Connection
 from runtally.models.run import StoredRun
@@ -320,7 +321,7 @@ async def select_documents(connection: Connection, which: Span, chunk: int) -> A
 async def delete_archived(connection: Connection, project_id: str, runs: Sequence[Identity]) -> int:
     """Delete those of the runs that are as they were archived, and return how many these are."""
     ids, versions = [run.id for run in runs], [run.version for run in runs]
-    return _count(await connection.execute(DELETE_ARCHIVED, project_id, ids, versions))
+    return affected_rows(await connection.execute(DELETE_ARCHIVED, project_id, ids, versions))
 
 
 async def select_installation(connection: Connection) -> Installation | None:
@@ -346,7 +347,7 @@ async def insert_file(connection: Connection, new: FilePlace, since: datetime, n
 async def keep_file(connection: Connection, file: KeptFile) -> bool:
     """List a file as kept; returns False where it was given up meanwhile."""
     values = (*file.sums, file.first_at, file.last_at, file.size_bytes, file.sha256)
-    return _count(await connection.execute(KEEP_FILE, file.project_id, file.id, *values)) == 1
+    return affected_rows(await connection.execute(KEEP_FILE, file.project_id, file.id, *values)) == 1
 
 
 async def select_left_over(connection: Connection) -> list[FilePlace]:
@@ -385,7 +386,3 @@ async def select_paths(connection: Connection) -> set[str]:
 async def select_contents(connection: Connection) -> Contents:
     row = await connection.fetchrow(SELECT_CONTENTS)
     return Contents(*row or ())
-
-
-def _count(tag: str) -> int:
-    return int(tag.rpartition(" ")[2])

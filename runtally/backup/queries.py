@@ -7,6 +7,7 @@ from typing import NamedTuple
 import asyncpg
 
 from runtally.backup.file import Sequence, Table
+from runtally.db.bulk import affected_rows
 from runtally.db.database import LONG_STATEMENT_SECONDS, Connection
 from runtally.errors import InvalidBackup
 
@@ -101,7 +102,7 @@ async def copy_out(
     status = await connection.copy_from_table(
         table, output=write, columns=columns, format="text", timeout=LONG_STATEMENT_SECONDS
     )
-    return _rows_of(status)
+    return affected_rows(status)
 
 
 async def copy_in(connection: Connection, table: Table, source: AsyncIterator[bytes]) -> int:
@@ -115,8 +116,4 @@ async def copy_in(connection: Connection, table: Table, source: AsyncIterator[by
         raise InvalidBackup(
             f"The table {table.name} does not take what the backup has of it ({type(error).__name__}); nothing was restored."
         ) from None
-    return _rows_of(status)
-
-
-def _rows_of(status: str) -> int:
-    return int(status.rpartition(" ")[2])
+    return affected_rows(status)

@@ -1,12 +1,10 @@
 """Calendar months in UTC. Pure."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Self
 
-from runtally.clock import next_month, start_of_day
-
-DAY = timedelta(days=1)
+from runtally.clock import DAY, next_month, start_of_day
 
 
 @dataclass(frozen=True, slots=True)

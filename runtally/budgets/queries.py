@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 
-from runtally.budgets.month import DAY, Month
+from runtally.budgets.month import Month
 from runtally.budgets.use import Recent, Use, pace_since
+from runtally.clock import DAY
 from runtally.db.combined import gathered
 from runtally.db.database import Connection
 from runtally.models.rollup import ALL_PROJECTS_KEY, GRAINS, TOTAL_GRAINS

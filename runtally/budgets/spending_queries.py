@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 
-from runtally.budgets.month import DAY, Month
+from runtally.budgets.month import Month
 from runtally.budgets.terms import BudgetTerms, Place
-from runtally.clock import start_of_day
+from runtally.clock import DAY, start_of_day
 from runtally.db.combined import gathered
 from runtally.db.database import Connection
 from runtally.models.budget import BudgetPeriod

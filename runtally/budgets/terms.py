@@ -5,8 +5,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TypeAlias
 
-from runtally.budgets.month import DAY, Month
-from runtally.clock import start_of_day
+from runtally.budgets.month import Month
+from runtally.clock import DAY, start_of_day
 from runtally.models.budget import ALL_RUNS, EACH_VALUE, BudgetPeriod
 from runtally.money import plain
 from runtally.usage.dimensions import METADATA, Dimension, dimension_named

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from runtally.db.bulk import affected_rows
 from runtally.db.database import Connection
 from runtally.db.outbox import claimed_batches
 from runtally.models.run import StoredRun
@@ -274,8 +275,7 @@ async def retry_parked(
     connection: Connection, now: datetime, project_id: str | None = None, run_id: str | None = None
 ) -> int:
     """Queue parked runs again: all, those of a project, or one. Returns how many."""
-    status = await connection.execute(UPDATE_PARKED, now, project_id, run_id)
-    return int(status.removeprefix("UPDATE "))
+    return affected_rows(await connection.execute(UPDATE_PARKED, now, project_id, run_id))
 
 
 async def select_parked(connection: Connection, most: int) -> list[ParkedRun]:

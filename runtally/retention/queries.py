@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from runtally.archive.queries import MAY_LEAVE
+from runtally.db.bulk import affected_rows
 from runtally.db.database import Connection
 
 SELECT_RULES = """
@@ -103,5 +104,4 @@ async def select_old(connection: Connection, due: Due, after: OldRun, limit: int
 
 async def delete_old(connection: Connection, project_id: str, runs: Sequence[OldRun]) -> int:
     """Delete the runs, and return how many were deleted."""
-    tag = await connection.execute(DELETE_OLD, project_id, [run.id for run in runs])
-    return int(tag.removeprefix("DELETE "))
+    return affected_rows(await connection.execute(DELETE_OLD, project_id, [run.id for run in runs]))

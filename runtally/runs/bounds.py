@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 
+from runtally.clock import DAY
 from runtally.db.database import Connection
 from runtally.runs import queries, rollup_queries
 from runtally.runs.conditions import conditions_of
@@ -9,8 +10,6 @@ from runtally.runs.position import Direction, Position
 from runtally.runs.scan import find_scan_bounds
 from runtally.usage.filter import Outcome, RunFilter
 from runtally.usage.window import MARGIN
-
-_DAY = timedelta(days=1)
 
 
 async def find_bound(connection: Connection, run_filter: RunFilter, now: datetime, runs: int) -> datetime | None:
@@ -30,7 +29,7 @@ async def find_bound(connection: Connection, run_filter: RunFilter, now: datetim
     at = run_filter.ends_at(now) or now + MARGIN
     days = await rollup_queries.select_buckets(
         connection,
-        _DAY // timedelta(minutes=1),
+        DAY // timedelta(minutes=1),
         at,
         Direction.OLDER,
         rollup_queries.MAX_BUCKETS,
@@ -38,11 +37,11 @@ async def find_bound(connection: Connection, run_filter: RunFilter, now: datetim
     )
     counted = 0
     for day, runs_of_day in days:
-        if since is not None and day + _DAY <= since:
+        if since is not None and day + DAY <= since:
             return None
         counted += runs_of_day
         if counted > runs:
-            return await _within_day(connection, run_filter, now, runs) if day == days[0][0] else day + _DAY
+            return await _within_day(connection, run_filter, now, runs) if day == days[0][0] else day + DAY
     return days[-1][0] if len(days) == rollup_queries.MAX_BUCKETS else None
 
 

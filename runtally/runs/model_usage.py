@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
-from runtally.clock import start_of_day
+from runtally.clock import DAY, start_of_day
 from runtally.models.measures import MEASURES
 from runtally.models.rollup import GRAINS
 from runtally.units import COUNT_COLUMNS, Usage
@@ -18,7 +18,6 @@ from runtally.usage.summary import Group, Summary
 from runtally.usage.totals import Totals
 from runtally.usage.window import LAST, CustomRange, Window, ceil
 
-DAY = timedelta(days=1)
 _ALL = tuple(measure.name for measure in MEASURES)
 
 

@@ -4,6 +4,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from runtally.archive.reading import ArchivedRuns
+from runtally.clock import DAY
 from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked
 from runtally.models.rollup import GRAINS, Grain
@@ -16,7 +17,7 @@ from runtally.usage.filter import Period, RunFilter
 from runtally.usage.groups.groups import read_groups
 from runtally.usage.plan import GroupQuestion
 from runtally.usage.question import LatencyDetail
-from runtally.usage.timeline import DAY, Timeline
+from runtally.usage.timeline import Timeline
 from runtally.usage.window import EPOCH, LAST, MARGIN, TimeSpan, ceil, floor
 
 # Read and added up in some 200 ms.

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
 
-from runtally.clock import start_of_day
+from runtally.clock import DAY, start_of_day
 from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked
 from runtally.money import from_pico
@@ -25,8 +25,6 @@ from runtally.usage.question import LatencyDetail
 from runtally.usage.snapshots import Snapshots
 from runtally.usage.timeline import BucketWidth, Timeline
 from runtally.usage.window import TimeSpan
-
-_DAY = timedelta(days=1)
 
 
 class Writes(StrEnum):
@@ -65,7 +63,7 @@ async def read_alike(
     The span ends now, and what is dated ahead of it counts. Without `is_by_day` all is under the first day.
     """
     since, now = span
-    whole = TimeSpan(since, start_of_day(now) + 2 * _DAY)
+    whole = TimeSpan(since, start_of_day(now) + 2 * DAY)
     timeline = Timeline.of(whole, BucketWidth.DAY, now) if is_by_day else Timeline.whole(whole, now)
     question = GroupQuestion(timeline, RunFilter(project_id=project_id), BY_MODEL, latencies=LatencyDetail.NONE)
     if any(await snapshots.of_each(lambda one: lacks_runs(one, question))):

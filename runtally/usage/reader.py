@@ -5,13 +5,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Self, TypeVar
 
-from runtally.clock import start_of_day
+from runtally.clock import DAY, start_of_day
 from runtally.db.combined import gathered
 from runtally.db.database import Connection
 from runtally.models.rollup import GRAINS
 from runtally.usage import masking
 from runtally.usage.database_reader import DatabaseReader
-from runtally.usage.days.versions import DAY
 from runtally.usage.groups.groups import GroupAnswer, count_groups, has_hidden_values, read_groups_of
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.memo import Version

@@ -9,11 +9,10 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple, Self
 
-from runtally.clock import next_month, start_of_day
+from runtally.clock import DAY, next_month, start_of_day
 from runtally.models.rollup import Grain
 from runtally.usage.window import BucketRange, TimeSpan, Window, floor, stored_parts
 
-DAY = timedelta(days=1)
 MAX_BUCKETS = 3_000
 
 

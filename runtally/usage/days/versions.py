@@ -3,15 +3,14 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
+from runtally.clock import DAY
 from runtally.db.database import Connection
 from runtally.models.rollup import RollupScope
 from runtally.usage.days.version_queries import select_days
 from runtally.usage.memo import Version
 from runtally.usage.window import TimeSpan
-
-DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)

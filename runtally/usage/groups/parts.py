@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from runtally.clock import start_of_day
+from runtally.clock import DAY, start_of_day
 from runtally.errors import ArchiveNotRead
 from runtally.usage.days.versions import Days
 from runtally.usage.groups.derived import Counts
@@ -19,7 +19,7 @@ from runtally.usage.memo import Version
 from runtally.usage.plan import Group, GroupQuestion
 from runtally.usage.question import LatencyDetail
 from runtally.usage.sketch import Latencies, sketch_of_counts
-from runtally.usage.timeline import DAY, BucketWidth, Timeline
+from runtally.usage.timeline import BucketWidth, Timeline
 from runtally.usage.window import TimeSpan, floor
 
 Value = TypeVar("Value")

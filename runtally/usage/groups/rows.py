@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from runtally.clock import start_of_day
+from runtally.clock import DAY, start_of_day
 from runtally.db.combined import CombinedReads
 from runtally.db.database import Connection
 from runtally.errors import ArchiveError, ArchiveNotRead, ArchiveTooLarge, DimensionNotTracked, MissingExtra
@@ -40,7 +40,6 @@ from runtally.usage.overview.project_queries import select_dropped_before
 from runtally.usage.plan import Group, GroupQuestion, Plan, keeps_all_but_failed, plan_of, with_status, without_key
 from runtally.usage.snapshots import Snapshot
 from runtally.usage.sources import Source
-from runtally.usage.timeline import DAY
 from runtally.usage.window import TimeSpan
 
 MAX_RUNS_READ = 100_000

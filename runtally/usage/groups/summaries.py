@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
+from runtally.clock import DAY
 from runtally.usage.dimensions import NO_VALUE, STATUS, Dimension
 from runtally.usage.filter import RunFilter
 from runtally.usage.groups.groups import GroupAnswer
@@ -16,7 +17,7 @@ from runtally.usage.question import LatencyDetail
 from runtally.usage.reader import UsageReader
 from runtally.usage.sketch import NO_LATENCIES, Latencies, Latency
 from runtally.usage.summary import Group, Summary
-from runtally.usage.timeline import DAY, Timeline
+from runtally.usage.timeline import Timeline
 from runtally.usage.totals import group_sum
 from runtally.usage.window import CustomRange, TimeSpan, Window, ceil, floor
 

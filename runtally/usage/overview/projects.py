@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
 
-from runtally.clock import start_of_day
+from runtally.clock import DAY, start_of_day
 from runtally.usage.dimensions import PROJECT
 from runtally.usage.filter import ALL_RUNS, RunFilter
 from runtally.usage.overview import project_queries
@@ -19,7 +19,6 @@ from runtally.usage.question import Question
 from runtally.usage.reader import WEEK, UsageReader
 from runtally.usage.report import ListedProject
 from runtally.usage.summary import Group, Summary
-from runtally.usage.timeline import DAY
 from runtally.usage.totals import NO_RUNS, Totals, total_of
 from runtally.usage.window import CustomRange, Range, Window
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
-from runtally.clock import start_of_day
+from runtally.clock import DAY, start_of_day
 from runtally.db.database import Database
 from runtally.models.rollup import ALL_PROJECTS
 from runtally.usage.upkeep import chunk_queries
@@ -16,7 +16,6 @@ from runtally.usage.upkeep.chunk_queries import RunSpan, ScanChunk
 OnProgress: TypeAlias = Callable[[int, int], None]
 """Called with how much is done, of how much."""
 
-DAY = timedelta(days=1)
 # All projects together have few rows for much time.
 MONTH = timedelta(days=30)
 # Statements of a second or two.

@@ -8,12 +8,12 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
+from runtally.clock import DAY
 from runtally.runs.agent_figures import AgentFigures, Refused, Reported
 from runtally.runs.run_group_queries import RunGroup
 from runtally.usage.agents import AGENT, REPOSITORY, TEAM, AgentDetails, AgentReport, AgentSession, Purpose
 from runtally.usage.dimensions import MODEL, NO_VALUE, OTHER, USER, Dimension
 from runtally.usage.summary import Summary
-from runtally.usage.timeline import DAY
 from runtally.usage.totals import NO_RUNS, Totals
 from runtally.usage.window import Window
 from webapp import formats, words
