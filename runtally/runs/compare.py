@@ -6,7 +6,7 @@ Confidence intervals are computed as for experiments. Sums do not contain the sp
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from runtally.errors import DimensionNotTracked
@@ -123,7 +123,7 @@ async def read_runs(snapshots: Snapshots, run_filter: RunFilter, timeline: Timel
     values, estimates = _ratios(totals, sample)
     sessions, refused = None, None
     try:
-        sessions = await read_values(reader, _by_session(question), totals.runs)
+        sessions = await read_values(reader, replace(question, by=(SESSION,)), totals.runs)
     except DimensionNotTracked as error:
         refused = error.message
     if sessions is not None and sessions.runs < totals.runs:
@@ -144,10 +144,6 @@ async def read_runs(snapshots: Snapshots, run_filter: RunFilter, timeline: Timel
         sessions_refused=refused,
         has_latencies=latencies is not None,
     )
-
-
-def _by_session(question: GroupQuestion) -> GroupQuestion:
-    return GroupQuestion(question.timeline, question.filter, (SESSION,), latencies=LatencyDetail.NONE)
 
 
 def _ratios(totals: Totals, sample: Sequence[SampledRun]) -> tuple[dict[Figure, float], dict[Figure, Estimate]]:

@@ -13,7 +13,7 @@ from typing import Final
 from runtally.errors import DimensionNotTracked
 from runtally.usage.dimensions import MODEL, NO_VALUE, OTHER, SESSION, USER, Dimension, dimension_of_key
 from runtally.usage.filter import RunFilter
-from runtally.usage.groups.groups import GroupAnswer
+from runtally.usage.groups.groups import GroupAnswer, count_groups
 from runtally.usage.groups.summaries import read_summary, read_totals
 from runtally.usage.plan import GroupQuestion
 from runtally.usage.question import LatencyDetail
@@ -106,16 +106,17 @@ async def read_agents(reader: UsageReader, window: Window, run_filter: RunFilter
 
 
 async def _details(reader: UsageReader, window: Window, run_filter: RunFilter) -> AgentDetails | None:
-    span = Timeline.of_window(window).span
+    timeline = Timeline.of_window(window).as_one_bucket()
     question = GroupQuestion(
-        Timeline.whole(span, window.now),
+        timeline,
         run_filter,
         (SESSION, *TABLES, *_LABELS),
         limit=MAX_GROUPS,
         latencies=LatencyDetail.NONE,
     )
     try:
-        if await reader.runs_in(span) > MAX_GROUPS and await reader.count_groups(question, MAX_GROUPS) > MAX_GROUPS:
+        are_many = await reader.runs_in(timeline.span) > MAX_GROUPS
+        if are_many and await count_groups(await reader.group_readers(), question, MAX_GROUPS) > MAX_GROUPS:
             return None
         answer = await reader.groups(question)
     except DimensionNotTracked:

@@ -51,7 +51,7 @@ async def read_cache_use(reader: UsageReader, window: Window) -> CacheUse:
 
 async def read_cache_by(reader: UsageReader, window: Window, by: Dimension) -> GroupAnswer:
     """Read the use of caches by a dimension. Raises `DimensionNotTracked`."""
-    timeline = Timeline.whole(TimeSpan(window.start, window.until), window.now)
+    timeline = Timeline.of_window(window).as_one_bucket()
     return await reader.groups(_question(reader, timeline, (by,), MAX_GROUPS))
 
 

@@ -41,11 +41,6 @@ class Change:
     total_usd: Decimal
     drivers: tuple[Driver, ...]
 
-    @property
-    def rest_usd(self) -> Decimal:
-        """The change of all other groups together."""
-        return self.total_usd - sum((driver.change_usd for driver in self.drivers), ZERO)
-
 
 def change_of(now: Summary, before: Summary) -> Change | None:
     """Return the values by the size of their difference, until they explain most of the total.

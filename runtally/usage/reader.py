@@ -11,7 +11,7 @@ from runtally.db.database import Connection
 from runtally.models.rollup import GRAINS
 from runtally.usage import masking
 from runtally.usage.database_reader import DatabaseReader
-from runtally.usage.groups.groups import GroupAnswer, count_groups, has_hidden_values, read_groups_of
+from runtally.usage.groups.groups import GroupAnswer, read_groups_of
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.memo import Version
 from runtally.usage.plan import GroupQuestion
@@ -74,17 +74,10 @@ class UsageReader:
 
     async def groups(self, question: GroupQuestion) -> GroupAnswer:
         """Answer a question about groups. Raises `DimensionNotTracked` where too many runs would have to be read."""
-        return await read_groups_of(await self._group_readers(), question)
+        return await read_groups_of(await self.group_readers(), question)
 
-    async def count_groups(self, question: GroupQuestion, most: int) -> int:
-        """Count the groups of a question, as `count_groups` does. Raises `DimensionNotTracked`."""
-        return await count_groups(await self._group_readers(), question, most)
-
-    async def has_hidden_values(self, question: GroupQuestion) -> bool:
-        """Return whether values of the question's key have no sums of their own on some day, so that the rest includes them."""
-        return await has_hidden_values(await self._group_readers(), question)
-
-    async def _group_readers(self) -> list[GroupRowReader]:
+    async def group_readers(self) -> list[GroupRowReader]:
+        """Return the reader of groups in each database, which knows the state of its days."""
         for database, days in zip(self.databases, await self.of_each(lambda one: one.days()), strict=True):
             database.groups.days = days
         return [database.groups for database in self.databases]

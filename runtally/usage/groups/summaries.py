@@ -10,6 +10,7 @@ from datetime import timedelta
 from runtally.clock import DAY
 from runtally.usage.dimensions import NO_VALUE, STATUS, Dimension
 from runtally.usage.filter import RunFilter
+from runtally.usage.groups import groups
 from runtally.usage.groups.groups import GroupAnswer
 from runtally.usage.plan import ALL_MEASURES, GroupQuestion
 from runtally.usage.plan import Group as NullableGroup
@@ -19,7 +20,7 @@ from runtally.usage.sketch import NO_LATENCIES, Latencies, Latency
 from runtally.usage.summary import Group, Summary
 from runtally.usage.timeline import Timeline
 from runtally.usage.totals import group_sum
-from runtally.usage.window import CustomRange, TimeSpan, Window, ceil, floor
+from runtally.usage.window import CustomRange, Window, ceil, floor
 
 MAX_GROUPS = 50
 """The groups that a chart's summary names; all others are one."""
@@ -61,7 +62,9 @@ async def read_summary(  # noqa: PLR0913  # What is asked.
 
 async def read_latencies(reader: UsageReader, window: Window, run_filter: RunFilter) -> Latencies:
     """Read the latencies of any runs over a whole window; None if too many runs would have to be read."""
-    question = GroupQuestion(_whole(window), run_filter, measures=("runs",), latencies=LatencyDetail.WHOLE)
+    question = GroupQuestion(
+        Timeline.of_window(window).as_one_bucket(), run_filter, measures=("runs",), latencies=LatencyDetail.WHOLE
+    )
     of_all = _of_groups(await reader.groups(question)).get(())
     return Latencies(known=of_all) if of_all else NO_LATENCIES
 
@@ -92,15 +95,19 @@ async def read_totals(  # noqa: PLR0913  # What is asked.
 ) -> Summary:
     """Read the sums of the most expensive groups over a whole window, without buckets. Raises `DimensionNotTracked`."""
     latencies = LatencyDetail.WHOLE if has_latencies else LatencyDetail.NONE
-    question = GroupQuestion(_whole(window), run_filter, tuple(by), limit=limit, latencies=latencies)
+    question = GroupQuestion(
+        Timeline.of_window(window).as_one_bucket(), run_filter, tuple(by), limit=limit, latencies=latencies
+    )
     answer = await reader.groups(question)
     return replace(summary_of(answer, window), slices={}, slice_latencies={}, group_latencies=_of_groups(answer))
 
 
 async def has_hidden_values(reader: UsageReader, window: Window, run_filter: RunFilter, dimension: Dimension) -> bool:
     """Return whether the rest of a dimension's groups includes values that have no sums of their own on some day."""
-    question = GroupQuestion(_whole(window), run_filter, (dimension,), latencies=LatencyDetail.NONE)
-    return await reader.has_hidden_values(question)
+    question = GroupQuestion(
+        Timeline.of_window(window).as_one_bucket(), run_filter, (dimension,), latencies=LatencyDetail.NONE
+    )
+    return await groups.has_hidden_values(await reader.group_readers(), question)
 
 
 async def read_latencies_of(
@@ -151,10 +158,6 @@ def summary_of(answer: GroupAnswer, window: Window) -> Summary:
     if answer.question.latencies is not LatencyDetail.BUCKETS:
         return found
     return replace(found, slice_latencies=latencies) if by else replace(found, latencies=_of_buckets(latencies))
-
-
-def _whole(window: Window) -> Timeline:
-    return Timeline.whole(TimeSpan(window.start, window.until), window.now)
 
 
 def _of_groups(answer: GroupAnswer) -> Mapping[Group, Latency]:

@@ -94,12 +94,12 @@ def test_what_has_no_price_is_no_cost_of_a_run() -> None:
     assert change.drivers == (Driver("a", Decimal(1), Decimal(0), Decimal(1), Decimal(0), is_new=False, is_gone=False),)
 
 
-def test_at_most_four_drivers_are_named_and_the_rest_is_one_amount() -> None:
+def test_at_most_four_drivers_are_named_of_the_change_of_all() -> None:
     change = change_of(summary({model: totals(1, "1") for model in "fedcba"}), summary({}))
 
     assert change is not None
     assert [one.value for one in change.drivers] == ["a", "b", "c", "d"]
-    assert change.rest_usd == 2
+    assert change.total_usd == 6
 
 
 @pytest.mark.parametrize(("largest", "number"), [("89.99", 2), ("90", 1)])

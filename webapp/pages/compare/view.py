@@ -13,7 +13,7 @@ from api.current import services
 from runtally.usage.dimensions import METADATA, MODEL, NO_VALUE, OTHER, Dimension
 from runtally.usage.filter import NAMES, RunFilter
 from runtally.usage.timeline import Timeline
-from runtally.usage.window import CustomRange, TimeRange, TimeSpan
+from runtally.usage.window import CustomRange, TimeRange
 from webapp import words
 from webapp.addresses import address_of
 from webapp.charts.series import range_name
@@ -172,7 +172,7 @@ class CompareView(Struct, frozen=True):
             window = window.previous(now)
         elif side.range is not None:
             window = View(range=side.range).window(now)
-        return Timeline.whole(TimeSpan(window.start, window.until), now)
+        return Timeline.of_window(window).as_one_bucket()
 
     def period_of(self, side: Side) -> str:
         """Return what the time of a side is called."""
