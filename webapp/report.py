@@ -12,6 +12,8 @@ from webapp.charts.chart import Chart
 from webapp.sorting import SortHeading
 
 R = TypeVar("R")
+Title = str | SortHeading | Struct
+"""A text, a heading that sorts, or what a macro of the page draws."""
 _BAR_STEP, _BAR_WIDTH, _LOWEST_BAR = 4, 3, 4
 _HEIGHTS = 1_000
 # Formatted once: writing numbers would take longer than everything else here.
@@ -53,6 +55,8 @@ class Head(Struct, frozen=True, kw_only=True):
     summary: str = ""
     """What stands for the columns that a narrow screen has no room for."""
     url: str | None = None
+    style: str = ""
+    """Classes of the whole row."""
     slot: str | None = None
     """The colour of its line; None where it has none."""
     length: float = 0
@@ -70,28 +74,30 @@ class Cell(Struct, frozen=True, kw_only=True):
     """What a row says in a column, where that is more than a text."""
 
     text: str = ""
-    note: str | None = None
+    notes: tuple[str, ...] = ()
+    """Lines below the text."""
     title: str | None = None
     """The text in full, for who points at it."""
     url: str | None = None
     tone: str = ""
     """A class of this cell alone."""
-    has_dot: bool = False
-    """Whether a mark before the text says that something failed."""
-    is_minimum: bool = False
-    """Whether what it counts may be more, as runs without a price."""
+    dot: str = ""
+    """The tone of a mark before the text, which says that something failed."""
+    aside: str = ""
+    """What is read out after the text, and not shown: that it may be more, as with runs without a price."""
     at: datetime | None = None
     """The moment that the text names."""
     change: Change | None = None
-    """Instead of the text, where it is known."""
     sparkline: Sparkline | None = None
+    drawn: Struct | None = None
+    """What a macro of the page draws instead of the text."""
 
 
 @dataclass(frozen=True)
 class Column(Generic[R]):
     """A column: its title, which may sort the table, what it says of a row, and the classes of its title and its cells."""
 
-    title: str | SortHeading
+    title: Title
     write: Callable[[R], str | Cell]
     style: str = "number fold"
     cell_style: str = ""
@@ -109,7 +115,7 @@ class Table(Struct, frozen=True):
     """A table: the title of its first column, titles and classes of the further ones, and its rows."""
 
     title: str | SortHeading
-    columns: tuple[tuple[str | SortHeading, str], ...]
+    columns: tuple[tuple[Title, str], ...]
     rows: tuple[Row, ...]
     total: Row | None = None
     """The row below all others."""

@@ -2,7 +2,9 @@
 
 import asyncio
 import tempfile
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from pathlib import Path
 from typing import ClassVar
 from uuid import UUID
@@ -27,6 +29,7 @@ from webapp.form import Form, sent_form
 from webapp.guides import guide_url
 from webapp.pages.admin.frame import Frame, frame
 from webapp.rendering import Page, render, see_other
+from webapp.report import Cell, Column, Figure, Head, Table, table_of
 from webapp.security import admin
 from webapp.zone import local
 
@@ -66,16 +69,6 @@ class PartLine(Struct, frozen=True):
     fix: tuple[str, str] | None
 
 
-class DifferenceRow(Struct, frozen=True):
-    """A row of a table of differences."""
-
-    name: str
-    billed: str
-    computed: str
-    difference: str
-    parts: tuple[PartLine, ...]
-
-
 class BillPage(Page, frozen=True):
     """A bill and what differs."""
 
@@ -87,14 +80,13 @@ class BillPage(Page, frozen=True):
     period: str
     stored: str
     files: tuple[tuple[str, str], ...]
-    is_billed: bool
-    total: DifferenceRow
+    figures: tuple[Figure, ...]
+    parts: tuple[PartLine, ...]
     verdict: str
     is_over: bool
-    models: tuple[DifferenceRow, ...]
-    days: tuple[DifferenceRow, ...]
-    keys: tuple[tuple[str, str, str], ...]
     not_counted: str
+    tables: tuple[tuple[str, Table], ...]
+    """What differs by model and by day, and what was billed by the vendor's key, each with its heading."""
     reprice_url: str
 
     @property
@@ -214,7 +206,7 @@ def _period(bill: Bill) -> str:
 
 
 def _bill_page(bill: Bill, found: Comparison) -> BillPage:
-    total, fixes, over = found.total, _Fixes(bill), is_over(bill, found)
+    total, over = found.total, is_over(bill, found)
     return BillPage(
         frame=frame("admin_bills.bills"),
         id=str(bill.id),
@@ -222,18 +214,54 @@ def _bill_page(bill: Bill, found: Comparison) -> BillPage:
         period=_period(bill),
         stored=_stored_by(bill),
         files=tuple((one["title"], one["sha256"][:12]) for one in bill.files),
-        is_billed=found.is_billed,
-        total=fixes.row(total),
+        figures=(
+            Figure(
+                "Billed" if found.is_billed else "The vendor's counts, priced here", formats.money(total.billed_usd)
+            ),
+            Figure("Computed here", formats.money(total.computed_usd)),
+            Figure("Difference", formats.money_apart(total.difference_usd)),
+        ),
+        parts=tuple(
+            PartLine(_named(part), formats.money_apart(part.amount_usd), _counts(part), _fix(bill, part, total.name))
+            for part in total.parts
+        ),
         verdict=_verdict(bill, total, above=over),
         is_over=over,
-        models=tuple(fixes.row(one) for one in found.models),
-        days=tuple(fixes.row(one) for one in found.days),
-        keys=tuple(
-            (name or "(none)", formats.money(amount), formats.count(number)) for name, amount, number in found.keys
-        ),
         not_counted=words.not_counted(found.deleted),
-        reprice_url=fixes.reprice_url(""),
+        tables=tuple(_tables(found)),
+        reprice_url=_reprice_url(bill, ""),
     )
+
+
+def _tables(found: Comparison) -> Iterator[tuple[str, Table]]:
+    if found.models:
+        yield "By model", _differences("Model", found.models)
+    if len(found.days) > 1:
+        yield "By day", _differences("Day (UTC)", found.days)
+    if found.keys:
+        columns: tuple[Column[tuple[str, Decimal, int]], ...] = (
+            Column("Billed", lambda row: formats.money(row[1]), "number"),
+            Column("Calls", lambda row: formats.count(row[2]), "number"),
+        )
+        keys = table_of("Id at the vendor", lambda row: Head(name=row[0] or "(none)", note=""), columns, found.keys)
+        yield "Billed by the vendor's key, workspace or project", keys
+
+
+def _differences(title: str, rows: Sequence[Difference]) -> Table:
+    def reasons(row: Difference) -> tuple[str, ...]:
+        return tuple(f"{_named(part)} {formats.money_apart(part.amount_usd)}" for part in row.parts)
+
+    def head(row: Difference) -> Head:
+        both = f"{formats.money(row.billed_usd)} billed, {formats.money(row.computed_usd)} computed"
+        return Head(name=row.name or "No model", note="", summary=" · ".join((both, *reasons(row))))
+
+    columns: tuple[Column[Difference], ...] = (
+        Column("Billed", lambda row: formats.money(row.billed_usd)),
+        Column("Computed", lambda row: formats.money(row.computed_usd)),
+        Column("Difference", lambda row: formats.money_apart(row.difference_usd), "number"),
+        Column("Why", lambda row: Cell(notes=reasons(row)), "fold"),
+    )
+    return table_of(title, head, columns, rows)
 
 
 def _verdict(bill: Bill, total: Difference, *, above: bool) -> str:
@@ -248,45 +276,30 @@ def _verdict(bill: Bill, total: Difference, *, above: bool) -> str:
     return f"{sentence} That is {'above' if above else 'within'} the tolerance of {limit}."
 
 
-class _Fixes:
-    """Writes rows, with what can be done about each part."""
+def _named(part: Part) -> str:
+    what = LINES[part.what].label if part.what in LINES else part.what
+    return ": ".join(filter(None, (WORDS[part.reason], what)))
 
-    def __init__(self, bill: Bill) -> None:
-        self._bill = bill
 
-    def row(self, one: Difference) -> DifferenceRow:
-        return DifferenceRow(
-            one.name or "No model",
-            formats.money(one.billed_usd),
-            formats.money(one.computed_usd),
-            formats.money_apart(one.difference_usd),
-            tuple(self._line(one, part) for part in one.parts),
-        )
+def _reprice_url(bill: Bill, model: str) -> str:
+    since, until = bill.since.isoformat(), bill.until.isoformat()
+    return url_for("repricing.repricings", provider=bill.provider, model=model or None, since=since, until=until)
 
-    def reprice_url(self, model: str) -> str:
-        since, until = self._bill.since.isoformat(), self._bill.until.isoformat()
-        return url_for(
-            "repricing.repricings", provider=self._bill.provider, model=model or None, since=since, until=until
-        )
 
-    def _line(self, one: Difference, part: Part) -> PartLine:
-        what = LINES[part.what].label if part.what in LINES else part.what
-        name = ": ".join(filter(None, (WORDS[part.reason], what)))
-        return PartLine(name, formats.money_apart(part.amount_usd), _counts(part), self._fix(part, one.name))
-
-    def _fix(self, part: Part, model: str) -> tuple[str, str] | None:
-        match part.reason:
-            case Reason.CALLS:
-                return "Clients", url_for("admin_clients.clients")
-            case Reason.UNITS | Reason.TIER | Reason.REGION:
-                return "How to send it", guide_url("sending")
-            case Reason.PRICE:
-                return "Prices", url_for("prices.prices", q=model or self._bill.provider)
-            case Reason.NO_PRICE:
-                return "Add the price", url_for("price_forms.new", provider=self._bill.provider, model=model or None)
-            case Reason.REPRICE:
-                return "Reprice", self.reprice_url(model)
-        return None
+def _fix(bill: Bill, part: Part, model: str) -> tuple[str, str] | None:
+    """Return what can be done about a part, and where."""
+    match part.reason:
+        case Reason.CALLS:
+            return "Clients", url_for("admin_clients.clients")
+        case Reason.UNITS | Reason.TIER | Reason.REGION:
+            return "How to send it", guide_url("sending")
+        case Reason.PRICE:
+            return "Prices", url_for("prices.prices", q=model or bill.provider)
+        case Reason.NO_PRICE:
+            return "Add the price", url_for("price_forms.new", provider=bill.provider, model=model or None)
+        case Reason.REPRICE:
+            return "Reprice", _reprice_url(bill, model)
+    return None
 
 
 def _counts(part: Part) -> str:

@@ -7,8 +7,9 @@ from quart.typing import ResponseReturnValue
 
 from api.current import services
 from webapp.pages.admin.frame import Frame, frame
-from webapp.pages.panel.clients import ClientRow, client_rows
+from webapp.pages.panel.clients import clients_table
 from webapp.rendering import Page, render
+from webapp.report import Table
 from webapp.security import admin
 
 SHOWN = 200
@@ -23,7 +24,7 @@ class ClientsPage(Page, frozen=True):
     tab_title: ClassVar[str] = "Clients"
 
     frame: Frame
-    clients: tuple[ClientRow, ...]
+    clients: Table | None
 
 
 @blueprint.get("/admin/clients")
@@ -31,5 +32,5 @@ class ClientsPage(Page, frozen=True):
 async def clients() -> ResponseReturnValue:
     """List OpenTelemetry clients with the results of their requests."""
     async with services().cells.snapshots(None, is_current=True) as snapshots:
-        rows = await client_rows(snapshots, None, SHOWN, services().clock())
+        rows = await clients_table(snapshots, None, SHOWN, services().clock())
     return await render(ClientsPage(frame("admin_clients.clients"), rows))

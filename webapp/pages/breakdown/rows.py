@@ -218,7 +218,7 @@ def table_of_groups(  # noqa: PLR0913  # What the table shows, and how.
 
     def change(group: Group) -> Cell:
         found = changes.change(group.totals.cost_usd, group.before.cost_usd) if group.before else None
-        return Cell(text=formats.NOTHING, change=found)
+        return Cell(change=found) if found else Cell(text=formats.NOTHING)
 
     def of_success(group: Group) -> str:
         usd = cost_per_success(group.totals)

@@ -4,49 +4,43 @@ import heapq
 from datetime import datetime
 from itertools import islice
 
-from msgspec import Struct
-
 from runtally.models.otlp import RUNS, Client
 from runtally.otlp.queries import select_clients
 from runtally.usage.snapshots import Snapshots
 from webapp import formats
+from webapp.addresses import path_to
+from webapp.report import Cell, Column, Head, Table, table_of
 
 
-class ClientRow(Struct, frozen=True):
+class ClientHead(Head, frozen=True, kw_only=True):
     """A service that sent to a project through one kind of exporter."""
 
-    service: str
-    project_id: str
-    sends: str
-    requests: str
-    records: str
-    """Spans or log records, of which model calls are stored as runs."""
-    runs: str
-    others: str
-    """What became of the other records."""
-    first: str
-    last: str
     has_calls: bool
 
 
-async def client_rows(snapshots: Snapshots, project_id: str | None, limit: int, now: datetime) -> tuple[ClientRow, ...]:
-    """Return the clients of a project, or of all, the last to send first."""
+async def clients_table(snapshots: Snapshots, project_id: str | None, limit: int, now: datetime) -> Table | None:
+    """Return the clients of a project, or of all, the last to send first; None without any."""
     found = await snapshots.of_each(lambda one: select_clients(one, project_id, limit))
-    clients = heapq.merge(*found, key=lambda client: client.last_at, reverse=True)
-    return tuple(_row(one, now) for one in islice(clients, limit))
+    clients = [*islice(heapq.merge(*found, key=lambda client: client.last_at, reverse=True), limit)]
 
+    def others(client: Client) -> str:
+        known = (f"{meaning}: {formats.count(number)}" for number, meaning in client.outcomes if meaning != RUNS)
+        return ", ".join(known).capitalize()
 
-def _row(client: Client, now: datetime) -> ClientRow:
-    others = (f"{meaning}: {formats.count(number)}" for number, meaning in client.outcomes if meaning != RUNS)
-    return ClientRow(
-        service=client.service,
-        project_id=client.project_id,
-        sends=f"{client.signal} by {client.exporter}",
-        requests=formats.count(client.requests),
-        records=formats.count(client.records),
-        runs=formats.count(client.runs),
-        others=", ".join(others).capitalize(),
-        first=formats.ago(client.first_at, now),
-        last=formats.ago(client.last_at, now),
-        has_calls=client.has_calls,
+    def head(client: Client) -> ClientHead:
+        sends = f"{client.signal} by {client.exporter}"
+        return ClientHead(name=client.service, note=sends, summary=others(client), has_calls=client.has_calls)
+
+    def project(client: Client) -> Cell:
+        return Cell(text=client.project_id, url=path_to("send_runs.show", project_id=client.project_id))
+
+    columns: tuple[Column[Client], ...] = (
+        *([Column("Project", project, "fold")] if project_id is None else []),
+        Column("Requests", lambda client: formats.count(client.requests)),
+        Column("Spans and records", lambda client: formats.count(client.records)),
+        Column("Runs", lambda client: formats.count(client.runs), "number"),
+        Column("Not stored as runs", lambda client: others(client) or formats.NOTHING, "fold"),
+        Column("First", lambda client: formats.ago(client.first_at, now)),
+        Column("Last", lambda client: formats.ago(client.last_at, now), "number"),
     )
+    return table_of("Service", head, columns, clients) if clients else None

@@ -34,7 +34,7 @@ from webapp.pages.panel.chart_answer import payload_of
 from webapp.pages.prices.frame import day
 from webapp.pages.prices.names import Names, names_of
 from webapp.rendering import Page, render
-from webapp.report import ChartPart, Column, Figure, Head, Table, table_of
+from webapp.report import Cell, ChartPart, Column, Figure, Head, Table, table_of
 from webapp.security import signed_in
 
 SINCE = timedelta(days=30)
@@ -51,29 +51,26 @@ _LONGEST_TIER = 64
 blueprint = Blueprint("project_costs", __name__)
 
 
-class SupposedRow(Struct, frozen=True):
-    """A model, what it cost and what it would have cost; bars are percent of the longest."""
+class Costs(NamedTuple):
+    """What the runs of a model cost, and would have cost; several models together have no provider."""
 
     provider: str
     model: str
-    runs: str
-    cost: str
-    would_cost: str
-    change: str
-    bar: float
-    would_bar: float
+    runs: int
+    cost_usd: Decimal
+    would_cost_usd: Decimal
+    is_priced: bool = True
 
 
-class Alternative(Struct, frozen=True):
-    """A model in use, and what all runs would have cost on it; without a URL it is what they did cost."""
+class TwinBars(Struct, frozen=True):
+    """Both costs as bars, in percent of the longest."""
 
-    provider: str
-    model: str
-    would_cost: str
-    change: str
-    is_less: bool
-    length: float
-    url: str | None
+    cost: float
+    would_cost: float
+
+
+class TwinKey(Struct, frozen=True):
+    """What each of the bars is."""
 
 
 class CostsPage(Page, frozen=True):
@@ -86,10 +83,9 @@ class CostsPage(Page, frozen=True):
     names: Names = NO_NAMES
     figures: tuple[Figure, ...] = ()
     """What the last 30 days cost, and what they would have on the models that save most."""
-    alternatives: tuple[Alternative, ...] = ()
+    alternatives: Table | None = None
     supposed: str = ""
-    rows: tuple[SupposedRow, ...] = ()
-    total: SupposedRow | None = None
+    table: Table | None = None
     by_day: ChartPart | None = None
     left_out: int = 0
     left_out_units: tuple[str, ...] = ()
@@ -263,27 +259,34 @@ def _answer(used: Sequence[ModelUsage], supposed: Sequence[_OnModel], cost: Deci
         yield Figure(f"Cheapest of {main}", formats.money(would), f"{one.model} saves {formats.money(cost - would)}")
 
 
-def _alternatives(supposed: Sequence[_OnModel], cost: Decimal, project_id: str) -> tuple[Alternative, ...]:
+def _alternatives(supposed: Sequence[_OnModel], cost: Decimal, project_id: str) -> Table | None:
     """Return what all runs would have cost on each model, and what they did cost between them, the cheapest first."""
+    if not supposed:
+        return None
     money = formats.column_money([cost, *(would for would, _ in supposed)])
     apart = formats.column_money(would - cost for would, _ in supposed)
     longest = max([cost, *(would for would, _ in supposed)])
-    rows = [
-        Alternative(
-            provider=one.provider,
-            model=one.model,
-            would_cost=money(would),
-            change=_change(cost, would, apart),
-            is_less=would < cost,
-            length=_length(would, longest),
-            url=url_for(".costs", project_id=project_id, provider=one.provider, model=one.model),
-        )
-        for would, one in supposed
-    ]
-    if rows:
-        actual = Alternative("", "Actual cost", money(cost), formats.NOTHING, False, _length(cost, longest), None)  # noqa: FBT003  # A field of a row.
-        rows.insert(sum(would < cost for would, _ in supposed), actual)
-    return tuple(rows)
+    rows: list[tuple[Decimal, ModelUsage | None]] = [*supposed]
+    rows.insert(sum(would < cost for would, _ in supposed), (cost, None))
+
+    def head(row: tuple[Decimal, ModelUsage | None]) -> Head:
+        would, used = row
+        length = _length(would, longest)
+        if used is None:
+            return Head(name="Actual cost", length=length, style="alternatives-actual")
+        url = url_for(".costs", project_id=project_id, provider=used.provider, model=used.model)
+        return Head(name=used.model, note=used.provider, length=length, url=url)
+
+    def change(row: tuple[Decimal, ModelUsage | None]) -> Cell:
+        would, used = row
+        text = formats.NOTHING if used is None else _change(cost, would, apart)
+        return Cell(text=text, tone="is-less" if would < cost else "")
+
+    columns: tuple[Column[tuple[Decimal, ModelUsage | None]], ...] = (
+        Column("Cost", lambda row: money(row[0]), "number"),
+        Column("Change", change, "number", "prices-change"),
+    )
+    return table_of("Model", head, columns, rows)
 
 
 def _target(query: Mapping[str, str], now: datetime) -> Target:
@@ -314,62 +317,50 @@ def _words(target: Target, form: Form) -> str:
 
 
 def _filled(page: CostsPage, supposed: tuple[Supposition, ...], drifts: Table) -> CostsPage:
-    known = [(one, one.would_cost_usd) for one in supposed if one.would_cost_usd is not None]
-    longest = max((amount for one, would in known for amount in (one.used.cost_usd, would)), default=Decimal(0))
-    cost = sum((one.used.cost_usd for one, _ in known), Decimal(0))
-    would = sum((amount for _, amount in known), Decimal(0))
-    write = _Columns(
-        formats.column_money([cost]),
-        formats.column_money([would]),
-        formats.column_money([would - cost, *(amount - one.used.cost_usd for one, amount in known)]),
-    )
-    rows = [_row(one, amount, longest, write) for one, amount in known[:MAX_ROWS]]
-    if rest := known[MAX_ROWS:]:
-        rows.append(_sum_of(f"{formats.count(len(rest))} others", rest, write))
+    known = [
+        Costs(used.provider, used.model, used.runs, used.cost_usd, would, used.unpriced < used.runs)
+        for used, would in ((one.used, one.would_cost_usd) for one in supposed)
+        if would is not None
+    ]
+    units = [name for one in supposed if one.would_cost_usd is not None for name in one.unpriced_units]
     return replace(
         page,
-        rows=tuple(rows),
-        total=_sum_of("All", known, write) if known else None,
+        table=_table(known) if known else None,
         left_out=len(supposed) - len(known),
-        left_out_units=tuple(
-            dict.fromkeys(
-                FURTHER[name].label if name in FURTHER else name for one, _ in known for name in one.unpriced_units
-            )
-        ),
+        left_out_units=tuple(dict.fromkeys(FURTHER[name].label if name in FURTHER else name for name in units)),
         drifts=drifts,
     )
 
 
-class _Columns(NamedTuple):
-    """What writes the amounts of each column."""
+def _table(known: Sequence[Costs]) -> Table:
+    """Return both costs of each model, and of all; bars of several models would dwarf those of each."""
+    total, rest = _sum_of("All", known), known[MAX_ROWS:]
+    longest = max(max(row.cost_usd, row.would_cost_usd) for row in known)
+    cost, would_cost = formats.column_money([total.cost_usd]), formats.column_money([total.would_cost_usd])
+    apart = formats.column_money(row.would_cost_usd - row.cost_usd for row in (total, *known))
 
-    cost: formats.Write
-    would_cost: formats.Write
-    apart: formats.Write
+    def bars(row: Costs) -> str | Cell:
+        lengths = _length(row.cost_usd, longest), _length(row.would_cost_usd, longest)
+        return Cell(drawn=TwinBars(*lengths)) if row.provider else ""
 
+    def change(row: Costs) -> str:
+        return _change(row.cost_usd, row.would_cost_usd, apart) if row.is_priced else formats.NOTHING
 
-def _row(one: Supposition, would: Decimal, longest: Decimal, write: _Columns) -> SupposedRow:
-    used = one.used
-    is_unknown = used.unpriced == used.runs
-    return SupposedRow(
-        provider=used.provider,
-        model=used.model,
-        runs=formats.count(used.runs),
-        cost="no price" if is_unknown else write.cost(used.cost_usd),
-        would_cost=write.would_cost(would),
-        change=formats.NOTHING if is_unknown else _change(used.cost_usd, would, write.apart),
-        bar=_length(used.cost_usd, longest),
-        would_bar=_length(would, longest),
+    columns: tuple[Column[Costs], ...] = (
+        Column(TwinKey(), bars, "fold", "twin"),
+        Column("Runs", lambda row: formats.count(row.runs)),
+        Column("Cost", lambda row: cost(row.cost_usd) if row.is_priced else "no price", "number"),
+        Column("Would have cost", lambda row: would_cost(row.would_cost_usd), "number"),
+        Column("Change", change, "number", "prices-change"),
     )
+    rows = [*known[:MAX_ROWS], *([_sum_of(f"{formats.count(len(rest))} others", rest)] if rest else [])]
+    return table_of("Model", lambda row: Head(name=row.model, note=row.provider), columns, rows, total)
 
 
-def _sum_of(name: str, known: Sequence[tuple[Supposition, Decimal]], write: _Columns) -> SupposedRow:
-    """Build the row of several models, without bars: they would dwarf those of each."""
-    cost = sum((one.used.cost_usd for one, _ in known), Decimal(0))
-    would = sum((amount for _, amount in known), Decimal(0))
-    runs = formats.count(sum(one.used.runs for one, _ in known))
-    amounts = write.cost(cost), write.would_cost(would), _change(cost, would, write.apart)
-    return SupposedRow("", name, runs, *amounts, 0, 0)
+def _sum_of(name: str, rows: Sequence[Costs]) -> Costs:
+    cost = sum((row.cost_usd for row in rows), Decimal(0))
+    would = sum((row.would_cost_usd for row in rows), Decimal(0))
+    return Costs("", name, sum(row.runs for row in rows), cost, would)
 
 
 def _change(before: Decimal, after: Decimal, write: formats.Write = formats.money) -> str:

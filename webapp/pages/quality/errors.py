@@ -194,7 +194,7 @@ def _table(  # noqa: PLR0913, PLR0917  # What rows are made of.
         return Cell(text=moment(group.latest_at, now), url=run_url(project_id, run_id) if run_id else None)
 
     columns: tuple[Column[FailureGroup], ...] = (
-        Column("Model", lambda one: Cell(text=one.key.model, note=one.key.provider), "fold"),
+        Column("Model", lambda one: Cell(text=one.key.model, notes=(one.key.provider,)), "fold"),
         Column("Failed", lambda one: formats.count(one.runs), "number"),
         Column("Share", share),
         Column("Recovered", lambda one: formats.NOTHING if one.recovered is None else formats.count(one.recovered)),

@@ -23,8 +23,9 @@ from webapp.addresses import address_of, server_url
 from webapp.first_run import EXAMPLE_PROJECT
 from webapp.form import Form, sent_form
 from webapp.links import chosen_project
-from webapp.pages.panel.clients import ClientRow, client_rows
+from webapp.pages.panel.clients import clients_table
 from webapp.rendering import Page, done, no_content, render, see_other
+from webapp.report import Table
 from webapp.security import admin, project_editor
 from webapp.snippets import Way, ways_to_send
 from webapp.zone import local
@@ -62,7 +63,7 @@ class SendPage(Page, frozen=True):
     """The project; None before its first run."""
     arrival: ArrivalPage
     ways: tuple[Way, ...]
-    clients: tuple[ClientRow, ...]
+    clients: Table | None
     """What came by OpenTelemetry, also before there is a run."""
     takes_project_keys: bool
     may_choose: bool
@@ -168,9 +169,9 @@ async def _send_page(session: AsyncSession, project_id: str) -> SendPage:
     )
 
 
-async def _clients(project_id: str) -> tuple[ClientRow, ...]:
+async def _clients(project_id: str) -> Table | None:
     async with services().cells.snapshots(project_id, is_current=True) as snapshots:
-        return await client_rows(snapshots, project_id, SHOWN_CLIENTS, services().clock())
+        return await clients_table(snapshots, project_id, SHOWN_CLIENTS, services().clock())
 
 
 def _ways(project_id: str, key: str) -> tuple[Way, ...]:

@@ -221,10 +221,11 @@ def _table(shown: SessionsView, groups: Sequence[RunGroup], now: datetime) -> Ta
 
     def failed(group: RunGroup) -> Cell:
         text = formats.NOTHING if group.failed is None else formats.count(group.failed)
-        return Cell(text=text, has_dot=bool(group.failed), tone="" if group.failed else "quiet")
+        return Cell(text=text, dot="bad" if group.failed else "", tone="" if group.failed else "quiet")
 
     def cost(group: RunGroup) -> Cell:
-        return Cell(text=cost_text(group, money), is_minimum=bool(group.unpriced and group.unpriced != group.runs))
+        is_minimum = bool(group.unpriced and group.unpriced != group.runs)
+        return Cell(text=cost_text(group, money), aside=" or more" if is_minimum else "")
 
     columns: tuple[report.Column[RunGroup], ...] = (
         report.Column("User", lambda one: list_names(one.users), "fold", "sessions-text"),
