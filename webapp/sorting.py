@@ -56,13 +56,6 @@ class Sorting(Struct, Generic[Column], frozen=True):
         return [item for _, item in known] + [item for value, item in every if value is None]
 
 
-class Heading(Struct, frozen=True):
-    """A heading that only names its column."""
-
-    name: str
-    is_number: bool
-
-
 class SortHeading(Struct, frozen=True):
     """A heading that sorts its table."""
 

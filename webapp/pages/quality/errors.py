@@ -93,7 +93,7 @@ async def show(project_id: str) -> ResponseReturnValue:
         chart=ChartPart(quality.failures(found, slots), _chart_url(view)) if found.runs else None,
         table=_table(project_id, shown, found, slots, ids, now),
         more=len(found.groups) - len(shown),
-        latest=latest if latest and latest.rows else None,
+        latest=latest if latest and latest.table.rows else None,
         all_url=address_of("runs.explorer", {"project": project_id, "status": "failed", **view.filter_query})
         if is_open
         else None,

@@ -7,9 +7,9 @@ from msgspec import Struct
 
 from runtally.runs.values import Extremes, ListedRun
 from webapp import formats
-from webapp.pages.runs.rows import Row, rows_of
-from webapp.pages.runs.views import HEADINGS, NUMBERS, Column
-from webapp.sorting import Heading
+from webapp.pages.runs.rows import table_of_runs
+from webapp.pages.runs.views import Column
+from webapp.report import Table
 from webapp.zone import local
 
 NEWEST = 10
@@ -33,8 +33,7 @@ class RunList(Struct, frozen=True):
     heading: str
     note: str | None
     """The runs out of which the list was taken, if these are not all."""
-    headings: tuple[Heading, ...]
-    rows: tuple[Row, ...]
+    table: Table
 
 
 def newest_of(runs: Sequence[ListedRun], now: datetime) -> RunList:
@@ -50,7 +49,7 @@ def highest_of(extremes: Extremes, now: datetime) -> tuple[RunList, ...]:
         _list("slowest", "Slowest runs", since or "without timeouts", _HIGHEST, extremes.slowest, now),
         _list("costliest", "Costliest runs", since, _HIGHEST, extremes.costliest, now),
     )
-    return tuple(one for one in lists if one.rows)
+    return tuple(one for one in lists if one.table.rows)
 
 
 def failed_of(runs: Sequence[ListedRun], now: datetime) -> RunList:
@@ -61,5 +60,4 @@ def failed_of(runs: Sequence[ListedRun], now: datetime) -> RunList:
 def _list(  # noqa: PLR0913, PLR0917  # The fields of the list.
     id_: str, heading: str, note: str | None, columns: tuple[Column, ...], runs: Sequence[ListedRun], now: datetime
 ) -> RunList:
-    headings = tuple(Heading(HEADINGS[column], column in NUMBERS) for column in columns)
-    return RunList(id_, heading, note, headings, rows_of(runs, columns, now))
+    return RunList(id_, heading, note, table_of_runs(runs, columns, now))

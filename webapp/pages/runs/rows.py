@@ -1,14 +1,14 @@
 """Rows of a list of runs, formatted."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-
-from msgspec import Struct
 
 from runtally.models.run import Status
 from runtally.runs.values import ListedRun
-from webapp import formats
-from webapp.pages.runs.views import NUMBERS, Column, run_url
+from webapp import formats, report
+from webapp.pages.runs.views import HEADINGS, NUMBERS, Column, SortColumn, run_url
+from webapp.report import Cell, Head, Table
+from webapp.sorting import SortHeading
 from webapp.zone import local
 
 TONES = {Status.SUCCESS: "good", Status.ERROR: "bad", Status.TIMEOUT: "warn"}
@@ -16,63 +16,45 @@ SHORT_ID = 12
 Texts = Mapping[Column, Callable[[ListedRun], str]]
 
 
-class Cell(Struct, frozen=True):
-    """The value of a column for a run."""
+class RunHead(Head, frozen=True, kw_only=True):
+    """The time of a run, which is what it is called in a list; its summary stands for further columns."""
 
-    column: Column
-    text: str
-    is_number: bool
-    full: str | None = None
-    """The whole of what is shown in short."""
-
-
-class Row(Struct, frozen=True):
-    """A run; `summary` stands for the columns that a narrow screen has no room for."""
-
-    url: str
     at: datetime
-    time: str
     model: str
-    tone: str
-    cells: tuple[Cell, ...]
-    summary: str
 
 
-def rows_of(runs: Sequence[ListedRun], columns: tuple[Column, ...], now: datetime) -> tuple[Row, ...]:
-    """Return the rows of one table, so that the numbers of a column have the same decimals."""
+def table_of_runs(
+    runs: Sequence[ListedRun], shown: Sequence[Column], now: datetime, headings: Iterable[SortHeading] = ()
+) -> Table:
+    """Return runs as rows with these columns, of which some sort the table."""
     money = formats.column_run_money(run.cost_usd for run in runs)
     duration = formats.column_duration(run.latency_ms for run in runs)
     first_token = formats.column_duration(run.time_to_first_token_ms for run in runs)
-    texts = {
+    sorts = {heading.id: heading for heading in headings}
+    texts: Texts = {
         **_TEXTS,
         Column.LATENCY: lambda run: duration(run.latency_ms),
         Column.FIRST_PART: lambda run: first_token(run.time_to_first_token_ms),
         Column.COST: lambda run: _cost(run, money),
     }
-    return tuple(_row(run, columns, texts, now) for run in runs)
+
+    def head(run: ListedRun) -> RunHead:
+        at = run.occurred_at
+        url = run_url(run.project_id, run.id, at if run.is_archived else None)
+        return RunHead(name=moment(at, now), at=at, model=run.model, summary=_summary(run, now), url=url)
+
+    def column(shown: Column) -> report.Column[ListedRun]:
+        style = ("number " if shown in NUMBERS else "") + ("fold" if shown is not Column.COST else "")
+        write = _CELLS.get(shown) or texts[shown]
+        return report.Column(sorts.get(shown) or HEADINGS[shown], write, style, f"run-{shown}")
+
+    return report.table_of(sorts.get(SortColumn.TIME, "Time"), head, [*map(column, shown)], runs)
 
 
 def _cost(run: ListedRun, write: formats.Write) -> str:
     if run.cost_usd is None:
         return "no price"
     return "no usage" if run.without_usage else write(run.cost_usd)
-
-
-def _row(run: ListedRun, columns: tuple[Column, ...], texts: Texts, now: datetime) -> Row:
-    at = run.occurred_at
-    return Row(
-        url=run_url(run.project_id, run.id, at if run.is_archived else None),
-        at=at,
-        time=moment(at, now),
-        model=run.model,
-        tone=TONES[run.status],
-        cells=tuple(
-            Cell(column, short(text) if column in _IDS else text, column in NUMBERS, text if column in _IDS else None)
-            for column in columns
-            for text in [texts[column](run)]
-        ),
-        summary=_summary(run, now),
-    )
 
 
 def moment(at: datetime, now: datetime) -> str:
@@ -95,9 +77,6 @@ def short(text: str) -> str:
     return text if len(text) <= SHORT_ID + 1 else f"…{text[-SHORT_ID:]}"
 
 
-_IDS = frozenset({Column.RUN, Column.TRACE, Column.SESSION})
-
-
 def _summary(run: ListedRun, now: datetime) -> str:
     parts = [moment(run.occurred_at, now)]
     if run.latency_ms is not None:
@@ -111,7 +90,6 @@ _TEXTS: Texts = {
     Column.PROJECT: lambda run: run.project_id,
     Column.PROVIDER: lambda run: run.provider,
     Column.MODEL: lambda run: run.model,
-    Column.STATUS: lambda run: status_of(run.status, run.error_code),
     Column.TOKENS_IN: lambda run: count(run.input_tokens),
     Column.TOKENS_OUT: lambda run: count(run.output_tokens),
     Column.CACHED: lambda run: count(run.cached_input_tokens),
@@ -120,4 +98,19 @@ _TEXTS: Texts = {
     Column.USER: lambda run: run.user_id or formats.NOTHING,
     Column.TRACE: lambda run: run.trace_id or formats.NOTHING,
     Column.RUN: lambda run: run.id,
+}
+
+
+def _status(run: ListedRun) -> Cell:
+    text = status_of(run.status, run.error_code)
+    return Cell(text=text, tone="quiet") if run.status is Status.SUCCESS else Cell(text=text, dot=TONES[run.status])
+
+
+def _short(text: Callable[[ListedRun], str]) -> Callable[[ListedRun], Cell]:
+    return lambda run: Cell(text=short(text(run)), title=text(run))
+
+
+_CELLS: Mapping[Column, Callable[[ListedRun], Cell]] = {
+    Column.STATUS: _status,
+    **{column: _short(_TEXTS[column]) for column in (Column.RUN, Column.TRACE, Column.SESSION)},
 }

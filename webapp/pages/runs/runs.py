@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -33,11 +33,10 @@ from webapp.pages.panel.ranges import Choice, RangeMenu
 from webapp.pages.project.frame import ProjectHeading, heading_of
 from webapp.pages.runs.export import FRAMES, begun, exported, exported_in_frames
 from webapp.pages.runs.filters import FilterForm, chips_of, form_of, query_of, range_menu_of
-from webapp.pages.runs.rows import Row, rows_of
+from webapp.pages.runs.rows import table_of_runs
 from webapp.pages.runs.views import (
     HEADINGS,
     NEWEST_FIRST,
-    NUMBERS,
     Column,
     RunsView,
     SortColumn,
@@ -46,8 +45,9 @@ from webapp.pages.runs.views import (
 )
 from webapp.ranges import Calendar
 from webapp.rendering import Page, render, see_other, wants_part
+from webapp.report import Table
 from webapp.security import signed_in
-from webapp.sorting import Heading, SortHeading, Sorting, headings_of
+from webapp.sorting import SortHeading, Sorting, headings_of
 from webapp.zone import local
 
 SORT_NAMES = {
@@ -79,7 +79,7 @@ class Listing(Struct, frozen=True):
     """The runs that were found, and the ways on from them."""
 
     heading: str
-    rows: tuple[Row, ...]
+    table: Table
     summary: Summary | None
     """None where too many would have to be read."""
     newer_url: str | None
@@ -103,7 +103,7 @@ class Listing(Struct, frozen=True):
     @property
     def is_empty(self) -> bool:
         """Whether it is certain that no run matches."""
-        return not self.rows and not self.problem and (not self.stopped or self.runs == 0)
+        return not self.table.rows and not self.problem and (not self.stopped or self.runs == 0)
 
 
 class RunsPage(Page, frozen=True):
@@ -118,8 +118,6 @@ class RunsPage(Page, frozen=True):
     chips: tuple[Chip, ...]
     clear_url: str
     all_time_url: str | None
-    headings: tuple[Heading | SortHeading, ...]
-    time_heading: SortHeading
     project: ProjectHeading | None
     live: LiveSwitch | None
     notes: tuple[str, ...]
@@ -250,7 +248,7 @@ async def _found(view: RunsView, position: Position, now: datetime) -> RunsPage:
         sums = await _sums(sources, view.run_filter, now, found.problem, read.totals_of(found))
         listing = Listing(
             heading="Newest first",
-            rows=rows_of(found.runs, view.columns, now),
+            table=table_of_runs(found.runs, view.columns, now, _headings(view)),
             summary=summary_of(sums.totals) if sums.totals else None,
             newer_url=view.url(Direction.NEWER, found.newer) if found.newer else None,
             older_url=view.url(Direction.OLDER, found.older) if found.older else None,
@@ -282,7 +280,7 @@ async def _sorted(view: RunsView, order: Order, number: int, now: datetime) -> R
         sums = await _sums(sources, view.run_filter, now, found.problem)
         listing = Listing(
             heading=SORT_NAMES[sorting.column, sorting.is_reversed],
-            rows=rows_of(found.runs, view.columns, now),
+            table=table_of_runs(found.runs, view.columns, now, _headings(view)),
             summary=summary_of(sums.totals) if sums.totals else None,
             newer_url=view.page_url(number - 1) if number > 1 else None,
             older_url=view.page_url(number + 1) if found.has_more else None,
@@ -333,7 +331,6 @@ async def _page(  # noqa: PLR0913  # What was asked for, what was found, what is
 ) -> RunsPage:
     run_filter = view.run_filter
     names = await read.read_names(snapshots.run_sources, run_filter.project_id, _open_to(actor()))
-    time_heading, *headings = _headings(view)
     return RunsPage(
         form=form_of(view, query, errors, names, await read_tracked_keys(snapshots, run_filter.project_id)),
         ranges=range_menu_of(view, now),
@@ -341,8 +338,6 @@ async def _page(  # noqa: PLR0913  # What was asked for, what was found, what is
         chips=chips_of(view, await _key_names(snapshots, run_filter)),
         clear_url=view.without(*run_filter.narrowed).url(),
         all_time_url=None if run_filter.starts_at(now) is None else view.during(Period.ALL).url(),
-        headings=tuple(headings),
-        time_heading=time_heading,
         project=await heading_of(snapshots.connection, run_filter.project_id) if run_filter.project_id else None,
         live=_live(view, now) if listing and not listing.newer_url else None,
         notes=tuple(filter(None, [Sorting.mistaken(request.args.get("sort"), SortColumn)])),
@@ -365,19 +360,12 @@ async def _key_names(snapshots: Snapshots, run_filter: RunFilter) -> Mapping[str
         return {str(id_): name for id_, name in (await names_of(control, [run_filter.key_id])).items()}
 
 
-def _headings(view: RunsView) -> Iterator[Any]:
-    """Return the headings of time and of each column; those of numbers sort the runs."""
-    sortable = headings_of(
-        view.sorting,
-        {one: "Time" if one is SortColumn.TIME else HEADINGS[Column(one.value)] for one in SortColumn},
-        frozenset(),
-        lambda sorting: view.sorted_by(sorting).url(),
-    )
-    by_column = {one.id: one for one in sortable}
-    time = by_column[SortColumn.TIME.value]
+def _headings(view: RunsView) -> Iterator[SortHeading]:
+    """Yield the headings of time and of numbers, which sort the runs."""
+    titles = {one: "Time" if one is SortColumn.TIME else HEADINGS[Column(one.value)] for one in SortColumn}
+    time, *others = headings_of(view.sorting, titles, frozenset(), lambda sorting: view.sorted_by(sorting).url())
     yield replace(time, is_number=False, url=view.sorted_by(NEWEST_FIRST).url())
-    for column in view.columns:
-        yield by_column.get(column.value) or Heading(HEADINGS[column], column in NUMBERS)
+    yield from others
 
 
 def _exports(view: RunsView, **part: str | int) -> tuple[Choice, ...]:
