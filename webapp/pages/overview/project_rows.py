@@ -6,16 +6,17 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
 
+import msgspec
 from msgspec import Struct
 
 from runtally.budgets.use import Use
 from runtally.usage.overview.projects import Listing, ProjectSummary
 from runtally.usage.totals import Totals
 from runtally.usage.window import Range
-from webapp import changes, formats, zone
+from webapp import changes, formats, report, zone
 from webapp.changes import Change
 from webapp.pages.project.budget_line import SHORT, Level, level_of
-from webapp.report import Sparkline, sparkline_of
+from webapp.report import Cell, Head, Table, sparkline_of
 from webapp.sorting import SortHeading, Sorting, headings_of
 from webapp.view import View
 
@@ -66,13 +67,6 @@ _KEYS: Mapping[Column, Callable[[ProjectSummary], object]] = {
 }
 
 
-class Amount(Struct, frozen=True):
-    """A cost; the one of the range that is looked at stands out, and stays on a narrow screen."""
-
-    text: str
-    is_of_range: bool
-
-
 class BudgetUse(Struct, frozen=True):
     """The used part of a project's budget in this month, and how near its end is."""
 
@@ -80,25 +74,6 @@ class BudgetUse(Struct, frozen=True):
     amount: str
     level: Level
     word: str
-
-
-class Row(Struct, frozen=True):
-    """A project of the list."""
-
-    name: str
-    url: str
-    length: float
-    runs: str
-    error_rate: str
-    error_rate_before: str | None
-    """Whether the error rate has risen so much that the reader should look."""
-    unpriced: str | None
-    amounts: tuple[Amount, ...]
-    change: Change | None
-    summary: str
-    sparkline: Sparkline
-    """Cost per bucket."""
-    budget: BudgetUse | None
 
 
 class Paging(Struct, frozen=True):
@@ -110,17 +85,9 @@ class Paging(Struct, frozen=True):
 
 
 class ProjectList(Struct, frozen=True):
-    """The rows of the list with their headings, split before the columns of cost."""
+    """A page of the list, with the form that searches it."""
 
-    name: SortHeading
-    figures: tuple[SortHeading, ...]
-    budget: SortHeading | None
-    """The budgets' column; None where no project has a budget."""
-    costs: tuple[SortHeading, ...]
-    cost_of_range: str
-    """The column of the cost of the range, by its id."""
-    change: SortHeading
-    rows: tuple[Row, ...]
+    table: Table
     search: str
     action: str
     hidden: tuple[tuple[str, str], ...]
@@ -200,29 +167,16 @@ class Columns:
 def project_list_of(
     listing: Listing, columns: Columns, shown: Sequence[ProjectSummary], paging: Paging | None
 ) -> ProjectList:
-    view, headings = columns.view, columns.headings
-    highest = listing.projects[0].total.cost_usd if listing.projects else Decimal(0)
-    url_of = view.project_urls()
-    money = {
-        one: formats.column_money(
-            project.total.cost_usd if one is columns.of_range else _SPENT[one](project) for project in shown
-        )
-        for one in columns.costs
-    }
+    view = columns.view
+    hidden_cost = formats.money(listing.hidden.cost_usd) if listing.hidden.runs else None
     return ProjectList(
-        name=headings[Column.NAME],
-        figures=tuple(headings[one] for one in (Column.RUNS, Column.ERRORS, Column.UNPRICED)),
-        budget=headings.get(Column.BUDGET),
-        costs=tuple(headings[one] for one in columns.costs),
-        cost_of_range=columns.of_range.value,
-        change=headings[Column.CHANGE],
-        rows=tuple(_row(one, columns, money, url_of(one.project.id), highest) for one in shown),
+        table=_table(listing, columns, shown, hidden_cost),
         search=view.search or "",
         action=View().url,
         hidden=tuple(view.replace(search=None).query.items()),
         known=len(listing.projects),
         paging=paging,
-        hidden_cost=formats.money(listing.hidden.cost_usd) if listing.hidden.runs else None,
+        hidden_cost=hidden_cost,
     )
 
 
@@ -264,40 +218,77 @@ def _budget_use(use: Use | None) -> BudgetUse | None:
     return BudgetUse(formats.share(use.spent_usd, use.amount_usd), amount, level, SHORT[level])
 
 
-def _row(
-    summary: ProjectSummary, columns: Columns, money: Mapping[Column, formats.Write], url: str, highest_usd: Decimal
-) -> Row:
-    budget = _budget_use(columns.uses.get(summary.project.id))
-    of_budget = f" · {budget.share} of {budget.amount}" if budget else ""
-    total, before = summary.total, summary.previous
-    error_rate = formats.percent(total.error_rate) if total.runs else formats.NOTHING
-    return Row(
-        name=summary.project.name,
-        url=url,
-        length=round(float(total.cost_usd / highest_usd) * 100, 2) if highest_usd else 0,
-        runs=formats.count(total.runs),
-        error_rate=error_rate,
-        error_rate_before=formats.percent(before.error_rate) if before and _has_risen(total, before) else None,
-        unpriced=formats.count(total.unpriced) if total.unpriced else None,
-        amounts=tuple(
-            _amount(summary, column, write, is_of_range=column is columns.of_range) for column, write in money.items()
+def _table(listing: Listing, columns: Columns, shown: Sequence[ProjectSummary], hidden_cost: str | None) -> Table:
+    """Return a row for each project; the cost of the range that is looked at stays on a narrow screen."""
+    sorts, url_of = columns.headings, columns.view.project_urls()
+    highest = listing.projects[0].total.cost_usd if listing.projects else Decimal(0)
+
+    def head(one: ProjectSummary) -> Head:
+        total, budget = one.total, _budget_use(columns.uses.get(one.project.id))
+        of_budget = f" · {budget.share} of {budget.amount}" if budget else ""
+        return Head(
+            name=one.project.name,
+            summary=(f"{formats.runs(total.runs)} · {_error_rate(one)} errors" if total.runs else "no runs")
+            + of_budget,
+            url=url_of(one.project.id),
+            length=round(float(total.cost_usd / highest) * 100, 2) if highest else 0,
+        )
+
+    def budget(one: ProjectSummary) -> str | Cell:
+        use = _budget_use(columns.uses.get(one.project.id))
+        return Cell(drawn=use) if use else formats.NOTHING
+
+    def cost(column: Column) -> report.Column[ProjectSummary]:
+        spent = _SPENT.get(column)
+        if column is not columns.of_range and spent is not None:
+            money = formats.column_money(map(spent, shown))
+            return report.Column(sorts[column], lambda one: money(spent(one)))
+        of_range = formats.column_money(one.total.cost_usd for one in shown)
+
+        def write(one: ProjectSummary) -> Cell:
+            is_unknown = one.total.runs and one.total.unpriced == one.total.runs
+            return Cell(text="no price" if is_unknown else of_range(one.total.cost_usd), change=_change(one))
+
+        return report.Column(sorts[column], write, "number", "cost")
+
+    listed: list[report.Column[ProjectSummary]] = [
+        report.Column("Cost over time", lambda one: Cell(sparkline=sparkline_of(one.costs)), "fold"),
+        report.Column(sorts[Column.RUNS], lambda one: formats.count(one.total.runs)),
+        report.Column(sorts[Column.ERRORS], _errors),
+        report.Column(sorts[Column.UNPRICED], _unpriced),
+        *([report.Column(sorts[Column.BUDGET], budget)] if Column.BUDGET in sorts else []),
+        *map(cost, columns.costs),
+        report.Column(
+            sorts[Column.CHANGE], lambda one: Cell(change=found) if (found := _change(one)) else formats.NOTHING
         ),
-        change=changes.change(total.cost_usd, before.cost_usd) if before else None,
-        summary=(f"{formats.runs(total.runs)} · {error_rate} errors" if total.runs else "no runs") + of_budget,
-        sparkline=sparkline_of(summary.costs),
-        budget=budget,
-    )
+    ]
+    table = report.table_of(sorts[Column.NAME], head, listed, shown)
+    if hidden_cost is None:
+        return table
+    styles = ((one.style, one.cell_style) for one in listed)
+    hidden = tuple((f"{style} {more}".strip(), hidden_cost if more == "cost" else "") for style, more in styles)
+    return msgspec.structs.replace(table, total=report.Row(Head(name="Hidden projects"), hidden))
+
+
+def _error_rate(one: ProjectSummary) -> str:
+    return formats.percent(one.total.error_rate) if one.total.runs else formats.NOTHING
+
+
+def _errors(one: ProjectSummary) -> str | Cell:
+    before = one.previous
+    if before is None or not _has_risen(one.total, before):
+        return _error_rate(one)
+    return Cell(text=f"↑ {_error_rate(one)}", aside=f", up from {formats.percent(before.error_rate)}", tone="bad")
+
+
+def _unpriced(one: ProjectSummary) -> str | Cell:
+    return Cell(text=formats.count(number), tone="warn") if (number := one.total.unpriced) else formats.NOTHING
+
+
+def _change(one: ProjectSummary) -> Change | None:
+    return changes.change(one.total.cost_usd, one.previous.cost_usd) if one.previous else None
 
 
 def _has_risen(now: Totals, before: Totals) -> bool:
     """Twice as many of the runs fail as before, and not for a handful of them."""
     return now.failed >= _LEAST_FAILED and before.runs > 0 and now.error_rate >= _RISEN * before.error_rate
-
-
-def _amount(summary: ProjectSummary, column: Column, money: formats.Write, *, is_of_range: bool) -> Amount:
-    if not is_of_range:
-        return Amount(money(_SPENT[column](summary)), is_of_range=False)
-    total = summary.total
-    return Amount(
-        "no price" if total.runs and total.unpriced == total.runs else money(total.cost_usd), is_of_range=True
-    )
