@@ -16,7 +16,7 @@ from runtally.errors import SettingsError
 from runtally.money import plain
 from runtally.settings import Settings
 from webapp.cli.ids import ID
-from webapp.cli.opening import with_database
+from webapp.cli.opening import in_session, with_database
 from webapp.cli.output import echo_json, json_option, record
 from webapp.cli.progress import Progress
 
@@ -121,12 +121,8 @@ def stop() -> None:
     \b
     Example: runtally archive stop
     """
-
-    async def work(_settings: Settings, database: Database) -> bool:
-        async with database.session() as session:
-            return await edit.stop(session, OPERATOR, system_clock())
-
-    click.echo("Archiving is stopped." if with_database(work) else "Nothing is archived; there is nothing to stop.")
+    is_stopped = in_session(lambda session: edit.stop(session, OPERATOR, system_clock()))
+    click.echo("Archiving is stopped." if is_stopped else "Nothing is archived; there is nothing to stop.")
 
 
 def lines_of(found: Verification) -> Iterator[str]:

@@ -26,7 +26,7 @@ from runtally.settings import Settings
 from runtally.usage.memo import DayMemo
 from runtally.usage.snapshots import Snapshots
 from webapp import words
-from webapp.cli.opening import with_control
+from webapp.cli.opening import in_control, with_control
 from webapp.cli.output import echo_encoded, echo_if_none, echo_table, json_option
 
 HEADINGS = ("ID", "PROVIDER", "FIRST DAY", "LAST DAY", "BILLED USD", "FILES")
@@ -115,12 +115,7 @@ def list_bills(*, as_json: bool) -> None:
     \b
     Example: runtally bills list
     """
-
-    async def work(_: Settings, database: Database) -> list[Bill]:
-        async with database.session() as session:
-            return list(await store.list_bills(session))
-
-    found = with_control(work)
+    found = in_control(store.list_bills)
     if as_json:
         echo_encoded([info(bill) for bill in found])
         return
@@ -170,12 +165,7 @@ def remove(bill_id: UUID) -> None:
     \b
     Example: runtally bills remove 0b1c2d3e-4f50-4161-8273-849506a7b8c9
     """
-
-    async def work(_: Settings, database: Database) -> None:
-        async with database.session() as session:
-            await store.remove(session, OPERATOR, bill_id)
-
-    with_control(work)
+    in_control(lambda session: store.remove(session, OPERATOR, bill_id))
     click.echo("Bill removed.")
 
 

@@ -23,7 +23,7 @@ from runtally.models.experiment import Experiment
 from runtally.money import plain
 from runtally.settings import Settings
 from webapp.cli.ids import ID
-from webapp.cli.opening import with_database
+from webapp.cli.opening import in_session, with_database
 from webapp.cli.output import Record, echo_if_none, echo_json, json_option, record
 
 # What click hands over for an option that was not given is None as well.
@@ -122,15 +122,14 @@ def set_experiment(
     """
     given = {name: None if value == NO_LIMIT else value for name, value in rule.items() if value is not None}
 
-    async def work(_settings: Settings, database: Database) -> Experiment:
-        async with database.session() as session:
-            experiment = await edit.get(session, project_id, experiment_id)
-            edit.set_rule(session, OPERATOR, experiment, _changed(edit.rule_of(experiment), given))
-            _publish(session, experiment, private=private)
-            return experiment
+    async def work(session: AsyncSession) -> Experiment:
+        experiment = await edit.get(session, project_id, experiment_id)
+        edit.set_rule(session, OPERATOR, experiment, _changed(edit.rule_of(experiment), given))
+        _publish(session, experiment, private=private)
+        return experiment
 
     try:
-        click.echo(_badge_path(with_database(work)))
+        click.echo(_badge_path(in_session(work)))
     except InvalidThresholds as error:
         raise click.UsageError(_in_options(error.details)) from None
 

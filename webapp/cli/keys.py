@@ -5,18 +5,17 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import click
+from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.access import keys as project_keys
 from runtally.access import projects
 from runtally.access.scopes import Scope, parse_scopes
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
-from runtally.db.database import Database
 from runtally.errors import InvalidName, InvalidScope
 from runtally.models.project import ApiKey
-from runtally.settings import Settings
 from webapp.cli.ids import ID
-from webapp.cli.opening import with_control
+from webapp.cli.opening import in_control
 from webapp.cli.output import Record, echo_if_none, echo_json, json_option, record
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -74,24 +73,23 @@ def create(  # Click passes options by name.
     Example: KEY=$(runtally keys create --project support-agent --scope metrics:read --quiet)
     """
 
-    async def work(_settings: Settings, database: Database) -> project_keys.IssuedKey:
-        async with database.session() as session:
-            return project_keys.issue(
-                session,
-                system_clock(),
-                OPERATOR,
-                project_id=project_id,
-                scopes=parse_scopes(",".join(scopes).split(",")),
-                name=name,
-                lifetime=expires,
-            )
+    async def work(session: AsyncSession) -> project_keys.IssuedKey:
+        return project_keys.issue(
+            session,
+            system_clock(),
+            OPERATOR,
+            project_id=project_id,
+            scopes=parse_scopes(",".join(scopes).split(",")),
+            name=name,
+            lifetime=expires,
+        )
 
     if expires == timedelta():
         raise click.BadParameter(
             "must be longer than nothing; leave it out for a key that never expires", param_hint="'--expires'"
         )
     try:
-        issued = with_control(work)
+        issued = in_control(work)
     except (InvalidName, InvalidScope) as error:
         raise click.UsageError(error.message) from None
     _show(issued, quiet=quiet)
@@ -107,15 +105,14 @@ def list_keys(project_id: str | None, *, as_json: bool) -> None:
     Example: runtally keys list --project support-agent
     """
 
-    async def work(_settings: Settings, database: Database) -> Sequence[ApiKey]:
-        async with database.session() as session:
-            found = await project_keys.list_all(session, project_id)
-            # A key may be made before the first run makes its project.
-            if project_id is not None and all(key.project_id is None for key in found):
-                await projects.get(session, project_id)
-            return found
+    async def work(session: AsyncSession) -> Sequence[ApiKey]:
+        found = await project_keys.list_all(session, project_id)
+        # A key may be made before the first run makes its project.
+        if project_id is not None and all(key.project_id is None for key in found):
+            await projects.get(session, project_id)
+        return found
 
-    found = with_control(work)
+    found = in_control(work)
     if as_json:
         echo_json(map(_record, found))
         return
@@ -141,12 +138,11 @@ def rotate(key: str, overlap: timedelta, quiet: bool) -> None:  # noqa: FBT001  
     Example: runtally keys rotate rt_Ab3dE6gh --overlap 7d
     """
 
-    async def work(_settings: Settings, database: Database) -> project_keys.IssuedKey:
-        async with database.session() as session:
-            found = await project_keys.get_by_prefix_or_id(session, key)
-            return project_keys.rotate(session, system_clock(), OPERATOR, found, overlap)
+    async def work(session: AsyncSession) -> project_keys.IssuedKey:
+        found = await project_keys.get_by_prefix_or_id(session, key)
+        return project_keys.rotate(session, system_clock(), OPERATOR, found, overlap)
 
-    _show(with_control(work), quiet=quiet)
+    _show(in_control(work), quiet=quiet)
 
 
 @keys.command()
@@ -158,13 +154,12 @@ def revoke(key: str) -> None:
     Example: runtally keys revoke rt_Ab3dE6gh
     """
 
-    async def work(_settings: Settings, database: Database) -> ApiKey:
-        async with database.session() as session:
-            found = await project_keys.get_by_prefix_or_id(session, key)
-            project_keys.revoke(session, system_clock(), OPERATOR, found)
-            return found
+    async def work(session: AsyncSession) -> str:
+        found = await project_keys.get_by_prefix_or_id(session, key)
+        project_keys.revoke(session, system_clock(), OPERATOR, found)
+        return found.prefix
 
-    click.echo(f"Revoked {with_control(work).prefix}; it is refused from now on.")
+    click.echo(f"Revoked {in_control(work)}; it is refused from now on.")
 
 
 def _record(key: ApiKey) -> Record:

@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import TypeVar
 
 import click
+from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.access.erasure import Places
 from runtally.archive.archive import Archive
@@ -19,6 +21,7 @@ from runtally.usage import masking
 
 T = TypeVar("T")
 Work = Callable[[Settings, Database], Awaitable[T]]
+InSession = Callable[[AsyncSession], Awaitable[T]]
 
 WAIT_SECONDS = 1.0
 
@@ -54,6 +57,21 @@ async def places_of(settings: Settings, database: Database) -> AsyncIterator[Pla
         Database(settings.database_url or "") as control,
     ):
         yield Places(control, database, reporting, Archive.of(settings, database, system_clock))
+
+
+def in_session(work: InSession[T]) -> T:
+    """Run `work` in a session of the database of projects, as `with_database` does."""
+    return with_database(partial(_in_session, work))
+
+
+def in_control(work: InSession[T]) -> T:
+    """Run `work` in a session of the database of control, as `with_control` does."""
+    return with_control(partial(_in_session, work))
+
+
+async def _in_session(work: InSession[T], _settings: Settings, database: Database) -> T:
+    async with database.session() as session:
+        return await work(session)
 
 
 def chosen_cell(settings: Settings) -> str:

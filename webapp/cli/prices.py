@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import TextIO
 
 import click
+from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
@@ -19,7 +20,7 @@ from runtally.pricing.providers import canonical, provider_key
 from runtally.pricing.queries import ListedPrice, select_listed
 from runtally.pricing.repricing.unpriced import price_unpriced
 from runtally.settings import Settings
-from webapp.cli.opening import with_control
+from webapp.cli.opening import in_control, with_control
 from webapp.cli.output import Record, echo_json, echo_table, json_option, record
 
 HEADINGS = ("PROVIDER", "MODEL", "ABOVE TOKENS", "INPUT", "OUTPUT", "CACHED", "FROM", "UNTIL", "SOURCE")
@@ -104,12 +105,7 @@ def export_prices() -> None:
     \b
     Example: runtally prices export > prices.csv
     """
-
-    async def work(_settings: Settings, database: Database) -> str:
-        async with database.session() as session:
-            return await price_file.write(session)
-
-    click.echo(with_control(work), nl=False)
+    click.echo(in_control(price_file.write), nl=False)
 
 
 @prices.command("import")
@@ -127,14 +123,13 @@ def import_prices(file: TextIO, *, applies: bool) -> None:
     """
     rows = price_file.read(file.read())
 
-    async def work(_settings: Settings, database: Database) -> Sequence[LineEffect]:
-        async with database.session() as session:
-            effects = await price_file.dry_run(session, OPERATOR, rows, system_clock())
-            if applies and not any(one.problems for one in effects):
-                await price_file.apply(session, OPERATOR, rows, system_clock())
-            return effects
+    async def work(session: AsyncSession) -> Sequence[LineEffect]:
+        effects = await price_file.dry_run(session, OPERATOR, rows, system_clock())
+        if applies and not any(one.problems for one in effects):
+            await price_file.apply(session, OPERATOR, rows, system_clock())
+        return effects
 
-    effects = with_control(work)
+    effects = in_control(work)
     for one in effects:
         for line in _lines_of(one):
             click.echo(line)

@@ -1,7 +1,5 @@
 """`runtally projects`: list, rename, hide, show, delete."""
 
-from collections.abc import Sequence
-
 import click
 
 from runtally.access import projects as registry
@@ -9,10 +7,9 @@ from runtally.access.erasure import erase_project
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
-from runtally.models.project import Project
 from runtally.settings import Settings
 from webapp.cli.ids import ID
-from webapp.cli.opening import places_of, with_database
+from webapp.cli.opening import in_session, places_of, with_database
 from webapp.cli.output import echo_if_none, echo_json, json_option, record
 
 
@@ -33,12 +30,7 @@ def list_projects(*, as_json: bool) -> None:
     \b
     Example: runtally projects list
     """
-
-    async def work(_settings: Settings, database: Database) -> Sequence[Project]:
-        async with database.session() as session:
-            return await registry.list_all(session)
-
-    found = with_database(work)
+    found = in_session(registry.list_all)
     if as_json:
         echo_json(record(id=p.id, name=p.name, created_at=p.created_at, hidden_at=p.archived_at) for p in found)
         return
@@ -57,12 +49,8 @@ def rename(project_id: str, name: str) -> None:
     \b
     Example: runtally projects rename support-agent "Support agent"
     """
-
-    async def work(_settings: Settings, database: Database) -> Project:
-        async with database.session() as session:
-            return await registry.rename(session, OPERATOR, project_id, name)
-
-    click.echo(f"{project_id} is now shown as {with_database(work).name}.")
+    project = in_session(lambda session: registry.rename(session, OPERATOR, project_id, name))
+    click.echo(f"{project_id} is now shown as {project.name}.")
 
 
 @projects.command()
@@ -73,12 +61,7 @@ def hide(project_id: str) -> None:
     \b
     Example: runtally projects hide old-bot
     """
-
-    async def work(_settings: Settings, database: Database) -> Project:
-        async with database.session() as session:
-            return await registry.hide(session, OPERATOR, project_id, system_clock())
-
-    with_database(work)
+    in_session(lambda session: registry.hide(session, OPERATOR, project_id, system_clock()))
     click.echo(f"{project_id} is hidden; `runtally projects show` shows it again.")
 
 
@@ -90,12 +73,7 @@ def show_again(project_id: str) -> None:
     \b
     Example: runtally projects show old-bot
     """
-
-    async def work(_settings: Settings, database: Database) -> Project:
-        async with database.session() as session:
-            return await registry.show_again(session, OPERATOR, project_id)
-
-    with_database(work)
+    in_session(lambda session: registry.show_again(session, OPERATOR, project_id))
     click.echo(f"{project_id} is shown again.")
 
 

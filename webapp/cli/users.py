@@ -1,7 +1,5 @@
 """`runtally users`: create, set-role, reset, list."""
 
-from collections.abc import Sequence
-
 import click
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -16,7 +14,7 @@ from runtally.errors import NotFound
 from runtally.models.user import Role
 from runtally.settings import Settings
 from webapp.cli.ids import ID
-from webapp.cli.opening import with_control
+from webapp.cli.opening import in_control, with_control
 from webapp.cli.output import Record, echo_if_none, echo_json, json_option, record
 from webapp.cli.server import checked_url
 from webapp.links import join_url
@@ -73,15 +71,14 @@ def set_role(email: str, role: str, project_id: str | None) -> None:
     Example: runtally users set-role bob@example.com member --project support-agent
     """
 
-    async def work(_settings: Settings, database: Database) -> None:
-        async with database.session() as session:
-            account = await _account(session, email)
-            if role == "none":
-                await accounts.remove_role(session, OPERATOR, account, project_id)
-            else:
-                await accounts.set_role(session, session, OPERATOR, account, Grant(Role(role), project_id))
+    async def work(session: AsyncSession) -> None:
+        account = await _account(session, email)
+        if role == "none":
+            await accounts.remove_role(session, OPERATOR, account, project_id)
+        else:
+            await accounts.set_role(session, session, OPERATOR, account, Grant(Role(role), project_id))
 
-    with_control(work)
+    in_control(work)
     where = f" in {project_id}" if project_id else ""
     click.echo(f"{email} has no role{where} now." if role == "none" else f"{email} is {role}{where} now.")
 
@@ -113,12 +110,7 @@ def list_users(*, as_json: bool) -> None:
     \b
     Example: runtally users list
     """
-
-    async def work(_settings: Settings, database: Database) -> Sequence[Account]:
-        async with database.session() as session:
-            return await accounts.list_all(session)
-
-    found = with_control(work)
+    found = in_control(accounts.list_all)
     if as_json:
         echo_json(map(_record, found))
         return
