@@ -40,6 +40,14 @@ def _escaped(between: str, texts: Sequence[str]) -> list[str]:
     return str(escape(between.join(texts))).split(between) if texts else []
 
 
+def replaces_itself(id_: str) -> Markup:
+    """Return the attributes of a part that links and forms in it renew, the last one alone, with its address in the history."""
+    return Markup(
+        'hx-target:inherited="#{0}" hx-swap:inherited="outerMorph" hx-push-url:inherited="true" '
+        'hx-sync:inherited="#{0}:replace" hx-indicator:inherited="#{0}"'
+    ).format(id_)
+
+
 templates = Environment(
     loader=FileSystemLoader(FOLDER),
     autoescape=True,
@@ -59,6 +67,7 @@ templates.globals |= {
     "guide_url": guide_url,
     "hatch": Markup(HATCH),  # noqa: S704  # Our own.
     "path_to": path_to,
+    "replaces_itself": replaces_itself,
     "url_for": url_for,
     "version": BUILD,
     "zone": zone,
