@@ -27,7 +27,6 @@ from webapp.pages.prices import (
 )
 from webapp.pages.project import (
     alerts,
-    budget,
     budgets,
     costs,
     embeds,
@@ -54,7 +53,7 @@ def register(app: Quart) -> None:
     app.url_map.merge_slashes = False
     for module in (
         *(overview, report, breakdown, lines, compare, why, chart_data, embeds),
-        *(costs, keys, tracked_keys, names, alerts, shared_links, general, budget, budgets, views),
+        *(costs, keys, tracked_keys, names, alerts, shared_links, general, budgets, views),
         *(runs, run, send_runs),
         *(sessions, session, agents),
         *(errors, speed, cache),

@@ -41,11 +41,10 @@ from webapp.charts.drawing import Series
 from webapp.charts.series import MAX_SERIES
 from webapp.links import chosen_project, requested_project
 from webapp.pages.breakdown.breakdown import GroupedHead, csv_address, read_head
-from webapp.pages.panel.chart_answer import payload_of
+from webapp.pages.panel.chart_answer import payload_of, read_slots
 from webapp.pages.panel.grouping import read_names
 from webapp.pages.panel.narrowing import value_urls
 from webapp.pages.panel.panel import OVERLAPS, Refusal, refusal_of
-from webapp.pages.panel.slots import read_slots
 from webapp.rendering import Page, render
 from webapp.report import Cell, ChartPart, Column, Head, Table, table_of
 from webapp.security import signed_in

@@ -1,15 +1,19 @@
 """The overview: figures and charts of all projects, and a row for each. Before the first run it shows how to send one."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
-from quart import Blueprint, request
+from quart import Blueprint, request, url_for
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.access.scopes import Scope, demand, may
+from runtally.audit import Actor, ActorKind
 from runtally.budgets.queries import select_budgeted, select_uses
 from runtally.budgets.use import Use
 from runtally.errors import DimensionNotTracked
@@ -22,20 +26,19 @@ from runtally.usage.dimensions import PROJECT
 from runtally.usage.groups.summaries import MAX_GROUPS, read_totals
 from runtally.usage.overview.projects import Projects, ProjectSummary
 from runtally.usage.reader import UsageReader
+from runtally.usage.report import ListedProject
 from runtally.usage.snapshots import Snapshots
 from runtally.usage.summary import Summary
 from runtally.usage.tracked_keys import read_tracked_keys
 from webapp import words
 from webapp.addresses import server_url
 from webapp.caching import recent_changes, unchanged
-from webapp.concurrently import concurrently
 from webapp.first_run import EXAMPLE_PROJECT, first_run_command, otlp_variables
 from webapp.form import Form
 from webapp.pages.overview.project_rows import Column, Columns, ProjectList, page_of, project_list_of, search
-from webapp.pages.overview.your_projects import has_several_or_none, your_projects
 from webapp.pages.panel.grouping import read_chart_groups, read_names, read_page_groups
 from webapp.pages.panel.panel import Panel, overview_name, panel_of, refused_panel
-from webapp.pages.runs.lists import NEWEST, RunList, newest_of
+from webapp.pages.runs.rows import NEWEST, RunList, newest_of
 from webapp.pages.runs.send_runs import KEY_FORM
 from webapp.rendering import Page, no_content, render
 from webapp.security import signed_in
@@ -43,6 +46,35 @@ from webapp.sorting import Sorting
 from webapp.view import View
 
 blueprint = Blueprint("overview", __name__)
+
+
+class OwnProject(Struct, frozen=True):
+    name: str
+    id: str
+    url: str
+    is_hidden: bool
+
+
+class YourProjectsPage(Page, frozen=True):
+    """Links to the projects that the reader has a role in."""
+
+    fragment: ClassVar[str] = "overview/_your_projects.html"
+    tab_title: ClassVar[str] = "Your projects"
+
+    projects: tuple[OwnProject, ...]
+
+
+def has_several_or_none(reader: Actor) -> bool:
+    """Return whether the reader is a user without an overview: no admin, and not a member of exactly one project."""
+    return reader.kind is ActorKind.USER and not reader.scopes
+
+
+async def your_projects() -> YourProjectsPage:
+    return YourProjectsPage(tuple(map(_own, await services().cells.list_projects(list(actor().grants)))))
+
+
+def _own(one: ListedProject) -> OwnProject:
+    return OwnProject(one.name, one.id, url_for("project.project", project_id=one.id), one.is_hidden)
 
 
 class OverviewPage(Page, frozen=True):
@@ -237,3 +269,21 @@ def _first_run_page() -> FirstRunPage:
         secrets=str(settings.data_dir / SECRETS_FILE),
         key_form=KEY_FORM if is_admin and not shown and settings.ingest_project_keys else None,
     )
+
+
+Found = TypeVar("Found")
+
+
+@asynccontextmanager
+async def concurrently(reading: Coroutine[None, None, Found]) -> AsyncIterator[Awaitable[Found]]:
+    """Run a read while the block does the rest: database and service have a processor core each.
+
+    The read has a connection of its own. Do not await it while holding another connection, or many pages at once would
+    hold all connections and wait for one more.
+    """
+    task = asyncio.create_task(reading)
+    try:
+        yield task
+    finally:
+        # If the block failed, the result does not matter.
+        await asyncio.gather(task, return_exceptions=True)

@@ -37,8 +37,8 @@ from webapp import formats, words
 from webapp.charts import series
 from webapp.charts.metrics import Metric, rank_of
 from webapp.charts.series import MAX_LINES, Groups
+from webapp.pages.panel.chart_answer import read_slots
 from webapp.pages.panel.ranges import Choice
-from webapp.pages.panel.slots import read_slots
 from webapp.view import View, is_open
 
 NOT_TOLD_APART = (

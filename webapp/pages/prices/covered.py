@@ -1,7 +1,10 @@
-"""Preview which models in use a price would match, below its form, while it is filled in."""
+"""Preview, below the form of a price while it is filled in, which models in use it would match, and what their cost would be."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+from functools import partial
 from typing import ClassVar
 
 from msgspec import Struct
@@ -9,19 +12,95 @@ from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
 from api.current import services
+from runtally.errors import InvalidPrice
 from runtally.models.price import Match
-from runtally.pricing import registry
-from runtally.pricing.covered import Names, covered_by
-from runtally.pricing.draft import MAX_ALIASES, MAX_PATTERN
+from runtally.pricing import amounts, registry
+from runtally.pricing.book import PriceBook
+from runtally.pricing.cost import Price, total_usd
+from runtally.pricing.covered import Covered, Names, covered_by
+from runtally.pricing.draft import MAX_ALIASES, MAX_PATTERN, Draft, read_draft
 from runtally.pricing.expressions import InvalidExpression
-from webapp import formats
-from webapp.pages.prices.effect import Effect, effect_of
+from runtally.runs.model_usage import ModelUsage, read_usage_by_day
+from runtally.runs.what_if import Target, cost_at, suppose
+from runtally.units import Usage
+from webapp import changes, formats
 from webapp.rendering import Page, render
+from webapp.report import Column, Head, Table, table_of
 from webapp.security import admin
 
 SHOWN = 12
 
 blueprint = Blueprint("price_covered", __name__)
+
+
+SINCE = timedelta(days=30)
+SHOWN_MODELS = 10
+EXAMPLE = Usage(input_tokens=10_000, output_tokens=1_000)
+
+
+class Effect(Struct, frozen=True):
+    """The effect on all models together, and on the most expensive ones."""
+
+    now: str
+    then: str
+    change: str
+    example: str
+    table: Table
+    more: int
+
+
+async def effect_of(sent: Mapping[str, str], covered: Covered, now: datetime) -> Effect | None:
+    """Return the effect of a price that is filled in; None while it is not, or cannot be read."""
+    try:
+        draft = read_draft(sent)
+    except InvalidPrice:
+        return None
+    # What was just saved is the price now.
+    await services().prices.refresh()
+    async with services().cells.snapshots(draft.project_id) as snapshots:
+        used = await read_usage_by_day(snapshots, draft.project_id, now - SINCE, now)
+    names = {(one.provider, one.model) for one in covered.models}
+    return _effect(draft, [one for one in used.models if (one.provider, one.model) in names], now)
+
+
+def _effect(draft: Draft, used: Sequence[ModelUsage], now: datetime) -> Effect:
+    price, book = price_of(draft), services().prices.book
+    pairs = [(one, _now(book, one, draft.project_id, now), cost_at(one, price)) for one in used]
+    pairs.sort(key=lambda pair: -max(pair[1] or Decimal(0), pair[2]))
+    known = [before for _, before, _ in pairs if before is not None]
+    was, then = sum(known, Decimal(0)), sum((after for _, _, after in pairs), Decimal(0))
+    change = changes.change(then, was) if len(known) == len(pairs) else None
+    money_now, money_then = formats.column_money(known), formats.column_money(after for _, _, after in pairs)
+    columns: tuple[Column[tuple[ModelUsage, Decimal | None, Decimal]], ...] = (
+        Column("Runs", lambda row: formats.count(row[0].runs), "number"),
+        Column("Price now", lambda row: "no price" if row[1] is None else money_now(row[1]), "number"),
+        Column("New price", lambda row: money_then(row[2]), "number"),
+    )
+    return Effect(
+        now=formats.money(was) if known else "no price",
+        then=formats.money(then),
+        change=f"{change.arrow}{change.text}" if change and change.arrow else "",
+        example=formats.money_exact(total_usd(EXAMPLE, price)),
+        table=table_of("Model", lambda row: Head(name=row[0].model), columns, pairs[:SHOWN_MODELS]),
+        more=max(len(pairs) - SHOWN_MODELS, 0),
+    )
+
+
+def _now(book: PriceBook, used: ModelUsage, project_id: str | None, now: datetime) -> Decimal | None:
+    [supposed] = suppose([used], book, Target(now), project_id)
+    return supposed.would_cost_usd
+
+
+def price_of(draft: Draft) -> Price:
+    """Return the price with the amounts of a draft, whatever the length of a context."""
+    return amounts.price_of(
+        partial(getattr, draft),
+        id=0,
+        provider=draft.provider,
+        model=draft.model,
+        above_input_tokens=0,
+        estimated=draft.estimated,
+    )
 
 
 class CoveredModels(Struct, frozen=True):

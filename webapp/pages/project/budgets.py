@@ -8,14 +8,18 @@ from typing import ClassVar
 from msgspec.structs import replace
 from quart import Blueprint, Response, request, url_for
 from quart.typing import ResponseReturnValue
+from sqlmodel.ext.asyncio.session import AsyncSession
 
 from api.current import actor, services
 from runtally.access import projects
 from runtally.access.scopes import Permission, Scope, demand, may
+from runtally.alerts import targets
+from runtally.budgets import edit
 from runtally.budgets.read import get_use, read_basis
 from runtally.budgets.spending import read_states
 from runtally.db.database import Connection
-from runtally.errors import DimensionNotTracked
+from runtally.errors import DimensionNotTracked, InvalidBudget
+from runtally.fields import trimmed
 from runtally.models.project import Project
 from runtally.usage.dimensions import NO_VALUE, OTHER, dimension_named
 from runtally.usage.filter import RunFilter
@@ -24,19 +28,22 @@ from runtally.usage.plan import GroupQuestion
 from runtally.usage.question import LatencyDetail
 from runtally.usage.timeline import Timeline
 from runtally.usage.window import Range, TimeSpan, Window
-from webapp.form import Form
+from webapp.form import Form, sent_form
 from webapp.pages.project.alerts_part import AlertsPart, alerts_part
 from webapp.pages.project.budget_line import BudgetLine, basis_of, budget_line
 from webapp.pages.project.budgets_part import (
+    FORM,
     NOTHING_ASKED,
     BudgetsPart,
     StateRow,
     budgets_part,
     month_form,
     state_rows,
+    stored_form,
 )
+from webapp.pages.project.settings import PATH
 from webapp.rendering import Page, render, see_other
-from webapp.security import signed_in
+from webapp.security import project_editor, signed_in
 from webapp.view import is_open
 
 blueprint = Blueprint("project_budgets", __name__)
@@ -120,3 +127,76 @@ async def _values(
             groups = (await read_groups(connection, question)).groups
             found += ((value, label) for (value,) in groups if value and value not in {NO_VALUE, OTHER})
     return tuple(found)
+
+
+@blueprint.post(f"{PATH}/budget")
+@project_editor
+async def set_budget(project_id: str) -> ResponseReturnValue:
+    """Set the amount of a month, and the shares of it at which alerts are sent."""
+    form = await sent_form("budget")
+    page = await budgets_page(project_id)
+    sent = {name: form.value(name) for name in ("amount", "alerts")}
+    try:
+        async with services().cells.of(project_id).database.session() as session:
+            await edit.lock_owner(session, project_id)
+            if conflict := form.conflict_with(await month_form(session, project_id)):
+                return await render(replace(page, month_form=conflict), 422)
+            await edit.set_budget(session, actor(), project_id, sent, services().clock())
+            told = await _told(session, project_id)
+    except InvalidBudget as error:
+        return await render(replace(page, month_form=form.refused(error)), 422)
+    return back_to_budgets(project_id, f"Budget saved.{told}")
+
+
+@blueprint.post(f"{PATH}/budget/remove")
+@project_editor
+async def remove_budget(project_id: str) -> ResponseReturnValue:
+    """Remove the budget."""
+    async with services().cells.of(project_id).database.session() as session:
+        await edit.remove(session, actor(), project_id)
+    return back_to_budgets(project_id, "Budget removed.")
+
+
+@blueprint.post(f"{PATH}/budgets")
+@project_editor
+async def add(project_id: str) -> ResponseReturnValue:
+    """Set a budget for a day, for one value of a dimension, or for each."""
+    form = await sent_form(FORM.id)
+    page = await budgets_page(project_id)
+    try:
+        async with services().cells.of(project_id).database.session() as session:
+            await edit.lock_owner(session, project_id)
+            refused = form.conflict_with(await stored_form(session, project_id, form))
+            if refused is None:
+                names = services().cells.of(project_id).names
+                budget = await edit.set_budget(session, actor(), project_id, form.sent, services().clock(), names)
+                told = await _told(session, project_id)
+                is_hashed = budget.value != trimmed(form.value("value"))
+    except InvalidBudget as error:
+        refused = form.refused(error, "amount")
+    if refused is not None:
+        part = replace(page.budgets, form=refused) if page.budgets else None
+        return await render(replace(page, budgets=part), 422)
+    said = (
+        "Budget saved by the hash of the name: it counts runs from when names were hashed."
+        if is_hashed
+        else "Budget saved."
+    )
+    return back_to_budgets(project_id, said + told)
+
+
+@blueprint.post(f"{PATH}/budgets/remove")
+@project_editor
+async def remove_one(project_id: str) -> ResponseReturnValue:
+    """Remove the budget that the form names."""
+    form = await sent_form(FORM.id)
+    async with services().cells.of(project_id).database.session() as session:
+        await edit.remove(session, actor(), project_id, form.sent)
+    return back_to_budgets(project_id, "Budget removed.")
+
+
+async def _told(session: AsyncSession, project_id: str) -> str:
+    """Return what to say where a budget is saved and its alerts would reach nobody."""
+    return (
+        "" if await targets.list_targets(session, project_id) else " Nobody will be told yet: add a destination below."
+    )

@@ -94,10 +94,10 @@ async def budgets_part(
     return BudgetsPart(
         rows=rows,
         choices=((ALL_RUNS, ALL_CHOICE), *((one, dimension_name(one)) for one in choices)),
-        add_url=url_for("admin_budgets.add") if of_all else url_for("project_budget.add", project_id=project_id),
+        add_url=url_for("admin_budgets.add") if of_all else url_for("project_budgets.add", project_id=project_id),
         remove_url=url_for("admin_budgets.remove")
         if of_all
-        else url_for("project_budget.remove_one", project_id=project_id),
+        else url_for("project_budgets.remove_one", project_id=project_id),
         form=replace(
             form, values={**FORM.values, **{name: (one,) for name, one in wanted.items()}, **form.values}
         ).at_version(rows),

@@ -27,12 +27,10 @@ from webapp.charts import quality
 from webapp.charts.colours import OTHER
 from webapp.charts.quality import NO_CODE
 from webapp.charts.series import MAX_SERIES
-from webapp.pages.panel.chart_answer import charted_project, payload_of
-from webapp.pages.panel.slots import read_slots
+from webapp.pages.panel.chart_answer import charted_project, payload_of, read_slots
 from webapp.pages.project.frame import heading_of, range_of
 from webapp.pages.quality.parts import Part, QualityPage, quality_frame
-from webapp.pages.runs.lists import RunList, failed_of
-from webapp.pages.runs.rows import moment
+from webapp.pages.runs.rows import RunList, failed_of, moment
 from webapp.pages.runs.views import run_url
 from webapp.rendering import render
 from webapp.report import Cell, ChartPart, Column, Figure, Head, Table, table_of

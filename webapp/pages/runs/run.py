@@ -24,7 +24,7 @@ from runtally.usage.dimensions import MODEL
 from runtally.usage.filter import Outcome, Period, RunFilter
 from webapp import formats
 from webapp.charts.colours import OTHER
-from webapp.pages.panel.slots import read_slots
+from webapp.pages.panel.chart_answer import read_slots
 from webapp.pages.project.frame import ProjectHeading, heading_of
 from webapp.pages.runs.costs import CostCard, cost_of
 from webapp.pages.runs.rows import TONES, count, moment, status_of

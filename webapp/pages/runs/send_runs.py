@@ -23,7 +23,7 @@ from webapp.addresses import address_of, server_url
 from webapp.first_run import EXAMPLE_PROJECT
 from webapp.form import Form, sent_form
 from webapp.links import chosen_project
-from webapp.pages.panel.clients import clients_table
+from webapp.pages.admin.clients import clients_table
 from webapp.rendering import Page, done, no_content, render, see_other
 from webapp.report import Table
 from webapp.security import admin, project_editor
