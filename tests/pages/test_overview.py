@@ -1,5 +1,7 @@
 """The overview of all projects."""
 
+import re
+
 import pytest
 from quart import Quart
 from quart.typing import TestClientProtocol as Browser
@@ -18,7 +20,7 @@ from webapp.pages.overview import project_rows
 
 def _row(html: str, project_id: str) -> str:
     """The row of one project."""
-    rows = [part.split("</tr>")[0] for part in html.split("<tr>")]
+    rows = [part.split("</tr>")[0] for part in re.split(r"<tr\b[^>]*>", html)]
     return next(row for row in rows if f"/projects/{project_id}" in row)
 
 

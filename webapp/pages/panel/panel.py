@@ -69,41 +69,41 @@ class Refusal(Struct, frozen=True):
     url: str | None
 
 
-class Panel(Struct, frozen=True):
+class Panel(Struct, frozen=True, kw_only=True):
     """The body of a report; without a main figure it says why there is none."""
 
     title: str
     period: str
-    compared_with: str | None
+    compared_with: str | None = None
     now: datetime
-    stale: str | None
+    stale: str | None = None
     notes: tuple[str, ...]
     group_menu: GroupMenu
     variants: tuple[Choice, ...]
     """The figures of the one that is chosen above the chart; none where it has only itself."""
     kpis: tuple[Kpi, ...]
-    has_runs: bool
-    has_cost: bool
+    has_runs: bool = False
+    has_cost: bool = False
     """Whether any of the runs has a price."""
-    estimates: str
+    estimates: str = ""
     """How much of the cost is an estimate, in words."""
-    unpriced_runs: int
-    unpriced_models: tuple[UnpricedModel, ...]
-    unpriced_url: str | None
-    runs_without_usage: int
-    models_without_usage: tuple[UnpricedModel, ...]
-    partly_priced_runs: int
+    unpriced_runs: int = 0
+    unpriced_models: tuple[UnpricedModel, ...] = ()
+    unpriced_url: str | None = None
     """The page to add prices, for readers who may."""
-    main: Figure | None
+    runs_without_usage: int = 0
+    models_without_usage: tuple[UnpricedModel, ...] = ()
+    partly_priced_runs: int = 0
+    main: Figure | None = None
     main_heading: str
     """What the main figure shows, or would."""
-    main_note: str | None
-    refusal: Refusal | None
-    side_figures: tuple[Figure, ...]
-    lists: tuple[BarList, ...]
+    main_note: str | None = None
+    refusal: Refusal | None = None
+    side_figures: tuple[Figure, ...] = ()
+    lists: tuple[BarList, ...] = ()
     chips: tuple[Chip, ...]
     narrower: Narrower
-    why_url: str
+    why_url: str = ""
     """Where what made the cost change is asked for; empty without anything to compare with."""
 
     @property
@@ -181,35 +181,18 @@ def refused_panel(  # noqa: PLR0913, PLR0917  # What a page is shown with.
     refusal: str, view: View, now: datetime, of_project: str | None, keys: tuple[str, ...], names: Mapping[str, str]
 ) -> Panel:
     """Return the panel for runs that stored sums cannot tell from others, so that no figure is known."""
-    window = view.window(now)
     return Panel(
         title=view.period,
         period=view.period,
-        compared_with=None,
         now=now,
-        stale=None,
         notes=view.notes,
         group_menu=group_menu(view, keys),
         variants=_variants(view),
         kpis=kpis_of(None, view, now),
-        has_runs=False,
-        has_cost=False,
-        estimates="",
-        unpriced_runs=0,
-        unpriced_models=(),
-        runs_without_usage=0,
-        models_without_usage=(),
-        partly_priced_runs=0,
-        unpriced_url=None,
-        main=None,
         main_heading=_heading(view),
-        main_note=None,
         refusal=refusal_of(refusal, of_project),
-        side_figures=(),
-        lists=(),
         chips=chips_of(view, names),
-        narrower=narrower_of(view, window),
-        why_url="",
+        narrower=narrower_of(view, view.window(now)),
     )
 
 

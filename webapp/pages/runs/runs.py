@@ -1,8 +1,8 @@
 """The run explorer: runs by any filter, page by page, and as a file."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,7 +22,7 @@ from runtally.runs.queries import select_projects_of_run
 from runtally.runs.sorting import MAX_PAGES, MOST_SORTED, PAGE_RUNS, Order, read_sorted
 from runtally.runs.sources import RunSources
 from runtally.runs.totals import read_missing_before, read_totals
-from runtally.runs.values import Totals
+from runtally.runs.values import ListedRun, Totals
 from runtally.usage.filter import Period, RunFilter
 from runtally.usage.snapshots import Snapshots
 from runtally.usage.tracked_keys import read_tracked_keys
@@ -75,7 +75,7 @@ class Summary(Struct, frozen=True):
     note: str | None
 
 
-class Listing(Struct, frozen=True):
+class Listing(Struct, frozen=True, kw_only=True):
     """The runs that were found, and the ways on from them."""
 
     heading: str
@@ -84,19 +84,19 @@ class Listing(Struct, frozen=True):
     """None where too many would have to be read."""
     newer_url: str | None
     older_url: str | None
-    stopped: str | None
+    stopped: str | None = None
     """How far the search looked, where it stopped before the page was full."""
-    sorted_since: str | None
+    sorted_since: str | None = None
     """Since when runs were sorted, where before there are too many."""
     exports: tuple[Choice, ...]
-    export_label: str
+    export_label: str = "Export"
     page_exports: tuple[Choice, ...]
     """Files of the runs on this page alone; none where it has them all."""
     runs: int | None
     """The number of runs in an exported file; None where they were not all counted."""
     dropped: str | None
     """What is no longer there, where it was looked for."""
-    is_sorted: bool
+    is_sorted: bool = False
     problem: str | None
     """Why archived runs are not shown, though the filter reaches them."""
 
@@ -247,20 +247,13 @@ async def _found(view: RunsView, position: Position, now: datetime) -> RunsPage:
         found = await read.read_page(sources, view.run_filter, now, position)
         sums = await _sums(sources, view.run_filter, now, found.problem, read.totals_of(found))
         listing = Listing(
+            **_listed(view, found.runs, sums, now),
             heading="Newest first",
-            table=table_of_runs(found.runs, view.columns, now, _headings(view)),
-            summary=summary_of(sums.totals) if sums.totals else None,
             newer_url=view.url(Direction.NEWER, found.newer) if found.newer else None,
             older_url=view.url(Direction.OLDER, found.older) if found.older else None,
             stopped=formats.moment(local(found.stopped_at)) if found.stopped_at else None,
-            sorted_since=None,
-            exports=_exports(view),
-            export_label="Export",
             page_exports=_page_exports(view, position, found),
             runs=sums.totals.runs if sums.totals else None,
-            dropped=_dropped(sums.missing_before, view.run_filter) if sums.missing_before else None,
-            is_sorted=False,
-            problem=sums.problem,
         )
         return await _page(snapshots, view, now, listing, query=view.query, errors={})
 
@@ -270,31 +263,31 @@ async def _sorted(view: RunsView, order: Order, number: int, now: datetime) -> R
     sorting = view.sorting
     async with services().cells.snapshots(view.run_filter.project_id) as snapshots:
         sources = snapshots.run_sources
-        found = await read_sorted(
-            sources,
-            view.run_filter,
-            now,
-            order,
-            number,
-        )
+        found = await read_sorted(sources, view.run_filter, now, order, number)
         sums = await _sums(sources, view.run_filter, now, found.problem)
         listing = Listing(
+            **_listed(view, found.runs, sums, now),
             heading=SORT_NAMES[sorting.column, sorting.is_reversed],
-            table=table_of_runs(found.runs, view.columns, now, _headings(view)),
-            summary=summary_of(sums.totals) if sums.totals else None,
             newer_url=view.page_url(number - 1) if number > 1 else None,
             older_url=view.page_url(number + 1) if found.has_more else None,
-            stopped=None,
             sorted_since=formats.moment(local(found.since)) if found.since else None,
-            exports=_exports(view),
             export_label=f"Export the first {formats.count(MOST_SORTED)}" if found.has_more else "Export",
             page_exports=_exports(view, first=PAGE_RUNS, page=number) if number > 1 or found.has_more else (),
             runs=min(sums.totals.runs, MOST_SORTED) if sums.totals else None,
-            dropped=_dropped(sums.missing_before, view.run_filter) if sums.missing_before else None,
             is_sorted=True,
-            problem=sums.problem,
         )
         return await _page(snapshots, view, now, listing, query=view.query, errors={})
+
+
+def _listed(view: RunsView, runs: Sequence[ListedRun], sums: "Sums", now: datetime) -> dict[str, Any]:
+    """Return what every listing has, whatever its order."""
+    return {
+        "table": table_of_runs(runs, view.columns, now, _headings(view)),
+        "summary": summary_of(sums.totals) if sums.totals else None,
+        "exports": _exports(view),
+        "dropped": _dropped(sums.missing_before, view.run_filter) if sums.missing_before else None,
+        "problem": sums.problem,
+    }
 
 
 class Sums(Struct, frozen=True):
