@@ -36,8 +36,12 @@ class ChartPart(Struct, frozen=True):
 
     chart: Chart
     src: str
+    name: str = ""
+    """Which chart it is, where a page has several."""
     narrower: tuple[str, ...] = ()
+    """A link for each bucket to its time alone; none for the shortest buckets."""
     picture: str | None = None
+    """The URL of the picture as one file."""
 
 
 class Sparkline(Struct, frozen=True):

@@ -24,12 +24,12 @@ from webapp import formats, threshold_text
 from webapp.charts import verdicts as charts
 from webapp.charts.chart import Chart
 from webapp.charts.series import RANGE_NAMES
-from webapp.pages.experiments.experiment import Figure
 from webapp.pages.experiments.experiments import key_from, key_of, readable
 from webapp.pages.experiments.findings import Finding, finding_of
 from webapp.pages.panel.chart_answer import payload_of
 from webapp.pages.panel.ranges import Choice
 from webapp.rendering import Page, render
+from webapp.report import ChartPart
 from webapp.security import signed_in
 from webapp.view import choice
 
@@ -71,7 +71,7 @@ class Row(Struct, frozen=True):
     first: Reading
     second: Reading
     finding: Finding
-    figure: Figure
+    figure: ChartPart
 
 
 class ComparisonPage(Page, frozen=True):
@@ -187,9 +187,8 @@ async def _page(pair: Pair, options: tuple[Option, ...]) -> ComparisonPage:
 def _row(measure: Measure, comparison: Comparison, pair: Pair, names: tuple[str, str]) -> Row:
     difference = DIFFERENCES[measure](comparison)
     first, second = (_reading(measure, ESTIMATES[measure](arm)) for arm in (comparison.first, comparison.second))
-    figure = Figure(
-        f"{measure.value.replace('_', '-')}-chart", _chart(measure, comparison, names), pair.chart_url(measure)
-    )
+    name = f"{measure.value.replace('_', '-')}-chart"
+    figure = ChartPart(_chart(measure, comparison, names), pair.chart_url(measure), name)
     finding = finding_of(measure, difference, names)
     return Row(threshold_text.NAMES[measure], first, second, finding, figure)
 

@@ -25,20 +25,10 @@ from webapp.pages.experiments.experiments import Cell, cells_of, key_of, values_
 from webapp.pages.panel.chart_answer import payload_of, picture_of
 from webapp.pages.project.frame import ProjectHeading, heading_of
 from webapp.rendering import Page, render, see_other
+from webapp.report import ChartPart
 from webapp.security import project_editor, signed_in
 
 blueprint = Blueprint("experiment", __name__)
-
-
-class Figure(Struct, frozen=True):
-    """A chart, and where the browser gets what it draws."""
-
-    id: str
-    chart: Chart
-    src: str
-    narrower: tuple[str, ...] = ()
-    picture: str | None = None
-    """The URL of the picture as one file."""
 
 
 class DayMark(Struct, frozen=True):
@@ -65,7 +55,7 @@ class ExperimentPage(Page, frozen=True):
     cells: tuple[Cell, ...]
     marks: tuple[DayMark, ...]
     passed: str
-    figures: tuple[Figure, ...]
+    figures: tuple[ChartPart, ...]
     form: Form
     may_edit: bool
     badge: BadgePanel
@@ -158,7 +148,7 @@ async def _page(judged: Judged, past: tuple[DayVerdict, ...], form: Form) -> Exp
     )
 
 
-def _figure(experiment: Measured, measure: Measure, found: Chart) -> Figure:
+def _figure(experiment: Measured, measure: Measure, found: Chart) -> ChartPart:
     src, picture = (
         url_for(
             "experiment.chart",
@@ -169,7 +159,7 @@ def _figure(experiment: Measured, measure: Measure, found: Chart) -> Figure:
         )
         for kind in ("json", "svg")
     )
-    return Figure(f"{measure.value.replace('_', '-')}-chart", found, src, picture=picture)
+    return ChartPart(found, src, f"{measure.value.replace('_', '-')}-chart", picture=picture)
 
 
 def _charts(judged: Judged, past: tuple[DayVerdict, ...]) -> list[tuple[Measure, Chart]]:

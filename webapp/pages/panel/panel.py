@@ -28,6 +28,7 @@ from webapp.pages.panel.kpis import Kpi, estimates_of, kpis_of
 from webapp.pages.panel.marks import all_marks, marks_of
 from webapp.pages.panel.narrowing import Chip, Narrower, chips_of, narrower_of, narrower_urls
 from webapp.pages.panel.ranges import Choice
+from webapp.report import ChartPart
 from webapp.view import View
 
 COMPARED_WITH = {
@@ -48,18 +49,6 @@ VARIANTS = {
     Metric.CACHE: "Cached share",
 }
 OVERLAPS = "A run with several tags counts for each of them, so groups add up to more than the total."
-
-
-class Figure(Struct, frozen=True):
-    """A chart and where the browser gets what it draws."""
-
-    metric: Metric
-    chart: Chart
-    src: str
-    narrower: tuple[str, ...] = ()
-    """A link for each bucket to its time alone; none for the shortest buckets."""
-    picture: str | None = None
-    """The URL of the picture as one file."""
 
 
 class Refusal(Struct, frozen=True):
@@ -94,12 +83,12 @@ class Panel(Struct, frozen=True, kw_only=True):
     runs_without_usage: int = 0
     models_without_usage: tuple[UnpricedModel, ...] = ()
     partly_priced_runs: int = 0
-    main: Figure | None = None
+    main: ChartPart | None = None
     main_heading: str
     """What the main figure shows, or would."""
     main_note: str | None = None
     refusal: Refusal | None = None
-    side_figures: tuple[Figure, ...] = ()
+    side_figures: tuple[ChartPart, ...] = ()
     lists: tuple[BarList, ...] = ()
     chips: tuple[Chip, ...]
     narrower: Narrower
@@ -134,10 +123,10 @@ def panel_of(  # noqa: PLR0913  # What a report is shown with.
     marks = all_marks(report, book, of_project, releases)
     kpis = kpis_of(report, view, now)
 
-    def figure(metric: Metric, chart: Chart) -> Figure:
+    def figure(metric: Metric, chart: Chart) -> ChartPart:
         of_metric = view if metric is view.metric else view.replace(by=None)
         picture = of_metric.picture_url(metric, of_project)
-        return Figure(metric, chart, of_metric.chart_url(metric, of_project), picture=picture)
+        return ChartPart(chart, of_metric.chart_url(metric, of_project), metric.value, picture=picture)
 
     main = None
     if groups.refusal is None:

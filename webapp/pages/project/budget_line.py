@@ -9,7 +9,7 @@ from runtally.budgets.use import LEAST, BurnDown, Use
 from webapp import formats
 from webapp.addresses import address_of
 from webapp.charts.budget import burn_down
-from webapp.charts.chart import Chart
+from webapp.report import ChartPart
 
 
 class Level(StrEnum):
@@ -40,14 +40,10 @@ class BudgetLine(Struct, frozen=True):
     is_minimum: bool
 
 
-class BudgetPart(Struct, frozen=True):
-    """The budget's line, and its chart with where the browser gets it."""
+class BudgetPart(ChartPart, frozen=True, kw_only=True):
+    """The budget's chart, and its line."""
 
     line: BudgetLine
-    chart: Chart
-    src: str
-    narrower: tuple[str, ...] = ()
-    picture: str | None = None
 
 
 def budget_line(use: Use) -> BudgetLine:
@@ -95,7 +91,7 @@ def _round_up(usd: Decimal) -> Decimal:
 
 def budget_part(budget: BurnDown) -> BudgetPart:
     src = address_of("charts.budget_chart", {"project": budget.use.project_id})
-    return BudgetPart(budget_line(budget.use), burn_down(budget), src)
+    return BudgetPart(burn_down(budget), src, line=budget_line(budget.use))
 
 
 def level_of(use: Use) -> Level:
