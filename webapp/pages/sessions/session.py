@@ -1,9 +1,8 @@
 """The page of a session: its runs in order by trace, and their cumulative cost."""
 
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from decimal import Decimal
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from msgspec import Struct
 from quart import Blueprint, request
@@ -14,6 +13,7 @@ from runtally.access.scopes import Scope, demand
 from runtally.errors import NotFound
 from runtally.models.run import Status
 from runtally.runs.session import MAX_STEPS, PAGE_STEPS, Session, SessionStep, count_steps, read_points, read_session
+from runtally.runs.values import ListedRun
 from runtally.usage.filter import Period
 from webapp import formats
 from webapp.addresses import address_of
@@ -25,29 +25,20 @@ from webapp.pages.runs.rows import TONES, count, moment, short, status_of
 from webapp.pages.runs.views import run_url, runs_url, session_url, trace_url
 from webapp.pages.sessions.sessions import cost_text, list_names, long_duration
 from webapp.rendering import Page, render
-from webapp.report import ChartPart, Figure
+from webapp.report import ChartPart, Column, Figure, Head, Table, table_of
 from webapp.security import signed_in
 from webapp.zone import local
+
+NumberedStep = tuple[int, SessionStep]
 
 blueprint = Blueprint("session", __name__)
 
 
-class Step(Struct, frozen=True):
-    """A run; `summary` stands for the columns that a narrow screen has no room for."""
+class StepHead(Head, frozen=True, kw_only=True):
+    """A run by its number and its model; `note` says how it failed."""
 
     number: str
-    url: str
-    model: str
-    at: str
-    status: str
     tone: str
-    latency: str
-    tokens_in: str
-    cached: str
-    tokens_out: str
-    cost: str
-    total: str
-    summary: str
 
 
 class TraceSteps(Struct, frozen=True):
@@ -57,7 +48,7 @@ class TraceSteps(Struct, frozen=True):
     url: str | None
     is_continued: bool
     """Whether steps of another trace were between these and earlier ones."""
-    steps: tuple[Step, ...]
+    table: Table
 
 
 class SessionPage(Page, frozen=True):
@@ -153,58 +144,58 @@ def _figures(found: Session) -> Iterator[Figure]:
         yield Figure("User" if whole.users.count == 1 else "Users", list_names(whole.users))
 
 
-class _Columns(NamedTuple):
-    """What writes the numbers of each column."""
-
-    latency: Callable[[float | None], str]
-    cost: formats.Write
-    total: formats.Write
-
-
 def _by_trace(project_id: str, found: Session) -> Iterator[TraceSteps]:
     """Yield the steps of a page, one part for each trace, or several where traces run at the same time."""
-    parts: list[tuple[str | None, list[tuple[int, SessionStep]]]] = []
+    parts: list[tuple[str | None, list[NumberedStep]]] = []
     for number, step in enumerate(found.steps, found.first_number):
         trace_id = step.run.trace_id or None
         if not parts or parts[-1][0] != trace_id:
             parts.append((trace_id, []))
         parts[-1][1].append((number, step))
     seen = set[str | None]()
-    columns = _Columns(
-        formats.column_duration(one.run.latency_ms for one in found.steps),
-        formats.column_run_money(one.run.cost_usd for one in found.steps),
-        formats.column_run_money(one.total_usd for one in found.steps),
-    )
-    now = services().clock()
+    head, columns = _columns(found)
     for trace_id, steps in parts:
         yield TraceSteps(
             short(trace_id) if trace_id else None,
             trace_url(project_id, trace_id) if trace_id else None,
             trace_id in seen,
-            tuple(_step(number, step, columns, now) for number, step in steps),
+            table_of("Model", head, columns, steps),
         )
         seen.add(trace_id)
 
 
-def _step(number: int, step: SessionStep, columns: _Columns, now: datetime) -> Step:
-    run = step.run
-    latency = columns.latency(run.latency_ms)
-    cached = formats.NOTHING
-    if run.input_tokens:
-        cached = formats.share(Decimal(run.cached_input_tokens or 0), Decimal(run.input_tokens))
-    at = moment(run.occurred_at, now)
-    return Step(
-        number=formats.count(number),
-        url=run_url(run.project_id, run.id),
-        model=run.model,
-        at=at,
-        status="" if run.status is Status.SUCCESS else status_of(run.status, run.error_code),
-        tone=TONES[run.status],
-        latency=latency,
-        tokens_in=count(run.input_tokens),
-        cached=cached,
-        tokens_out=count(run.output_tokens),
-        cost="no price" if run.cost_usd is None else columns.cost(run.cost_usd),
-        total=columns.total(step.total_usd),
-        summary=f"{at} · {latency} · {cached} cached",
+def _columns(found: Session) -> tuple[Callable[[NumberedStep], Head], tuple[Column[NumberedStep], ...]]:
+    """Return what writes the name of a step, and its columns."""
+    now = services().clock()
+    latency = formats.column_duration(step.run.latency_ms for step in found.steps)
+    cost = formats.column_run_money(step.run.cost_usd for step in found.steps)
+    total = formats.column_run_money(step.total_usd for step in found.steps)
+
+    def cached(run: ListedRun) -> str:
+        if not run.input_tokens:
+            return formats.NOTHING
+        return formats.share(Decimal(run.cached_input_tokens or 0), Decimal(run.input_tokens))
+
+    def head(row: NumberedStep) -> Head:
+        number, run = row[0], row[1].run
+        return StepHead(
+            name=run.model,
+            note=None if run.status is Status.SUCCESS else status_of(run.status, run.error_code),
+            summary=f"{moment(run.occurred_at, now)} · {latency(run.latency_ms)} · {cached(run)} cached",
+            url=run_url(run.project_id, run.id),
+            number=formats.count(number),
+            tone=TONES[run.status],
+        )
+
+    def price(run: ListedRun) -> str:
+        return "no price" if run.cost_usd is None else cost(run.cost_usd)
+
+    return head, (
+        Column("Time", lambda row: moment(row[1].run.occurred_at, now), "fold"),
+        Column("Latency", lambda row: latency(row[1].run.latency_ms)),
+        Column("Tokens in", lambda row: count(row[1].run.input_tokens)),
+        Column("Cached", lambda row: cached(row[1].run)),
+        Column("Tokens out", lambda row: count(row[1].run.output_tokens)),
+        Column("Cost", lambda row: price(row[1].run), "number", "cost"),
+        Column("Cumulative", lambda row: total(row[1].total_usd), "number"),
     )
