@@ -12,18 +12,16 @@ from quart.typing import ResponseReturnValue
 from api.current import actor, services
 from runtally.alerts import targets
 from runtally.alerts.evaluator import ALL_NAME, project_link
-from runtally.alerts.targets import NewTarget, UnreachableTargetError
 from runtally.budgets import edit
 from runtally.budgets.month import Month
 from runtally.budgets.read import get_use, read_basis
 from runtally.budgets.spending import read_states
-from runtally.errors import InvalidBudget, RuntallyError
 from runtally.models.rollup import ALL_PROJECTS_KEY
 from runtally.usage.deleted_queries import read_deleted
 from webapp import words
 from webapp.form import Form, sent_form
 from webapp.pages.admin.frame import Frame, frame
-from webapp.pages.project.alerts_part import CHANNEL_FORM, AddedChannel, AlertsPart, alerts_part
+from webapp.pages.project.alerts_part import AddedChannel, AlertsPart, add_channel, alerts_part
 from webapp.pages.project.budget_line import BudgetLine, basis_of, budget_line
 from webapp.pages.project.budgets_part import (
     FORM,
@@ -32,8 +30,8 @@ from webapp.pages.project.budgets_part import (
     StateRow,
     budgets_part,
     month_form,
+    save_budget,
     state_rows,
-    stored_form,
 )
 from webapp.rendering import Page, render, see_other
 from webapp.security import admin
@@ -69,18 +67,9 @@ async def budgets() -> ResponseReturnValue:
 @admin
 async def set_month() -> ResponseReturnValue:
     """Set or change what all projects may cost in a month."""
-    form = await sent_form("budget")
-    sent = {name: form.value(name) for name in ("amount", "alerts")}
-    try:
-        async with services().cells.main.database.session() as session:
-            await edit.lock_owner(session, ALL_PROJECTS_KEY)
-            refused = form.conflict_with(await month_form(session, ALL_PROJECTS_KEY))
-            if refused is None:
-                await edit.set_budget(session, actor(), ALL_PROJECTS_KEY, sent, services().clock())
-    except InvalidBudget as error:
-        refused = form.refused(error)
-    if refused is not None:
-        return await render(replace(await _page(), month_form=refused), 422)
+    saved = await save_budget(services().cells.main.database, ALL_PROJECTS_KEY, await sent_form("budget"))
+    if isinstance(saved, Form):
+        return await render(replace(await _page(), month_form=saved), 422)
     return _back("Budget saved.")
 
 
@@ -88,18 +77,10 @@ async def set_month() -> ResponseReturnValue:
 @admin
 async def add() -> ResponseReturnValue:
     """Set a budget for a day, a provider or a model."""
-    form = await sent_form(FORM.id)
-    try:
-        async with services().cells.main.database.session() as session:
-            await edit.lock_owner(session, ALL_PROJECTS_KEY)
-            refused = form.conflict_with(await stored_form(session, ALL_PROJECTS_KEY, form))
-            if refused is None:
-                await edit.set_budget(session, actor(), ALL_PROJECTS_KEY, form.sent, services().clock())
-    except InvalidBudget as error:
-        refused = form.refused(error, "amount")
-    if refused is not None:
+    saved = await save_budget(services().cells.main.database, ALL_PROJECTS_KEY, await sent_form(FORM.id))
+    if isinstance(saved, Form):
         page = await _page()
-        return await render(replace(page, budgets=replace(page.budgets, form=refused)), 422)
+        return await render(replace(page, budgets=replace(page.budgets, form=saved)), 422)
     return _back("Budget saved.")
 
 
@@ -117,28 +98,14 @@ async def remove() -> ResponseReturnValue:
 @admin
 async def add_target() -> ResponseReturnValue:
     """Send alerts on these budgets to an address, if the test message arrives or was not wanted."""
-    form = await sent_form(CHANNEL_FORM.id)
-    new = NewTarget(form.value("address"), form.value("of_unusual_cost") == "1", form.value("weekly_report") == "1")
-    editor, project = (
-        services().cells.main.alert_targets,
-        project_link(ALL_PROJECTS_KEY, ALL_NAME, services().settings.public_url),
-    )
-    try:
-        added = editor.add_untested if form.value("untested") else editor.add_tested
-        target = await added(actor(), project, new)
-    except UnreachableTargetError as error:
-        refused = replace(form, errors={"address": f"{error} Nothing was saved."})
-        page = await _page()
-        return await render(replace(page, alerts=replace(page.alerts, channel_form=refused, may_skip_test=True)), 422)
-    except RuntallyError as error:
-        page = await _page()
-        return await render(
-            replace(page, alerts=replace(page.alerts, channel_form=form.refused(error, "address"))), 422
-        )
-    if target.secret is None:
+    project = project_link(ALL_PROJECTS_KEY, ALL_NAME, services().settings.public_url)
+    target, changes = await add_channel(services().cells.main.alert_targets, project)
+    if target is not None and target.secret is None:
         return _back(f"{services().channels[target.kind].label} added.")
     page = await _page()
-    shown = AddedChannel("Webhook added.", target.secret)
+    if target is None:
+        return await render(replace(page, alerts=replace(page.alerts, **changes)), 422)
+    shown = AddedChannel("Webhook added.", target.secret or "")
     response = await render(replace(page, alerts=replace(page.alerts, added=shown)))
     response.headers["Cache-Control"] = "no-store"
     return response

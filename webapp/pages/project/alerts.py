@@ -13,10 +13,9 @@ from runtally.access import projects
 from runtally.alerts import rule_edit, targets
 from runtally.alerts.evaluator import project_link
 from runtally.alerts.message import ProjectLink
-from runtally.alerts.targets import NewTarget, UnreachableTargetError
-from runtally.errors import InvalidAlertRule, RuntallyError
+from runtally.errors import InvalidAlertRule
 from webapp.form import Form, sent_form
-from webapp.pages.project.alerts_part import CHANNEL_FORM, AddedChannel, AlertsPart, alerts_part
+from webapp.pages.project.alerts_part import AddedChannel, AlertsPart, add_channel, alerts_part
 from webapp.pages.project.settings import PATH, SettingsPage, back_to
 from webapp.rendering import render
 from webapp.security import project_editor
@@ -47,23 +46,11 @@ async def show(project_id: str) -> ResponseReturnValue:
 @project_editor
 async def add(project_id: str) -> ResponseReturnValue:
     """Send alerts to an address from now on, if the test message arrives or was not wanted."""
-    form = await sent_form(CHANNEL_FORM.id)
-    new = NewTarget(
-        form.value("address"),
-        of_unusual_cost=form.value("of_unusual_cost") == "1",
-        weekly_report=form.value("weekly_report") == "1",
-    )
-    is_tested = not form.value("untested")
     editor, project = services().cells.of(project_id).alert_targets, await _project(project_id)
-    try:
-        added = editor.add_tested if is_tested else editor.add_untested
-        target = await added(actor(), project, new)
-    except UnreachableTargetError as error:
-        refused = replace(form, errors={"address": f"{error} Nothing was saved."})
-        return await _with(project_id, 422, channel_form=refused, may_skip_test=True)
-    except RuntallyError as error:
-        return await _with(project_id, 422, channel_form=form.refused(error, "address"))
-    label = services().channels[target.kind].label
+    target, changes = await add_channel(editor, project)
+    if target is None:
+        return await _with(project_id, 422, **changes)
+    label, is_tested = services().channels[target.kind].label, not (await sent_form()).value("untested")
     said = f"{label} added{': the test message arrived' if is_tested else ' without a test'}."
     if target.secret is None:
         return _back(project_id, said)

@@ -4,13 +4,18 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from msgspec import Struct
+from msgspec.structs import replace
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from api.current import actor
 from runtally.alerts import targets
+from runtally.alerts.message import ProjectLink
 from runtally.alerts.registry import Channels
+from runtally.alerts.targets import NewTarget, TargetEditor, UnreachableTargetError
+from runtally.errors import RuntallyError
 from runtally.models.alert import Alert, AlertDelivery, AlertTarget
 from webapp import formats
-from webapp.form import Form
+from webapp.form import Form, sent_form
 from webapp.zone import local
 
 CHANNEL_FORM = Form("channel", {"of_unusual_cost": ("1",)})
@@ -69,6 +74,25 @@ async def alerts_part(session: AsyncSession, project_id: str, channels: Channels
         is_under_way=any(_is_first_try(delivery) for delivery, _, _ in log),
         has_mail=channels.has_mail,
     )
+
+
+async def add_channel(
+    editor: TargetEditor, project: ProjectLink
+) -> tuple[AlertTarget | None, dict[str, Form | AddedChannel | bool]]:
+    """Add the channel of the form that was sent, if the test message arrives or was not wanted.
+
+    Where it is refused, there is none, but what the part says instead.
+    """
+    form = await sent_form(CHANNEL_FORM.id)
+    new = NewTarget(form.value("address"), form.value("of_unusual_cost") == "1", form.value("weekly_report") == "1")
+    add = editor.add_untested if form.value("untested") else editor.add_tested
+    try:
+        return await add(actor(), project, new), {}
+    except UnreachableTargetError as error:
+        refused = replace(form, errors={"address": f"{error} Nothing was saved."})
+        return None, {"channel_form": refused, "may_skip_test": True}
+    except RuntallyError as error:
+        return None, {"channel_form": form.refused(error, "address")}
 
 
 def _target(target: AlertTarget, channels: Channels) -> TargetRow:

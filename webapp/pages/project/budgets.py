@@ -8,7 +8,6 @@ from typing import ClassVar
 from msgspec.structs import replace
 from quart import Blueprint, Response, request, url_for
 from quart.typing import ResponseReturnValue
-from sqlmodel.ext.asyncio.session import AsyncSession
 
 from api.current import actor, services
 from runtally.access import projects
@@ -18,7 +17,7 @@ from runtally.budgets import edit
 from runtally.budgets.read import get_use, read_basis
 from runtally.budgets.spending import read_states
 from runtally.db.database import Connection
-from runtally.errors import DimensionNotTracked, InvalidBudget
+from runtally.errors import DimensionNotTracked
 from runtally.fields import trimmed
 from runtally.models.project import Project
 from runtally.usage.dimensions import NO_VALUE, OTHER, dimension_named
@@ -38,8 +37,8 @@ from webapp.pages.project.budgets_part import (
     StateRow,
     budgets_part,
     month_form,
+    save_budget,
     state_rows,
-    stored_form,
 )
 from webapp.pages.project.settings import PATH
 from webapp.rendering import Page, render, see_other
@@ -133,19 +132,11 @@ async def _values(
 @project_editor
 async def set_budget(project_id: str) -> ResponseReturnValue:
     """Set the amount of a month, and the shares of it at which alerts are sent."""
-    form = await sent_form("budget")
     page = await budgets_page(project_id)
-    sent = {name: form.value(name) for name in ("amount", "alerts")}
-    try:
-        async with services().cells.of(project_id).database.session() as session:
-            await edit.lock_owner(session, project_id)
-            if conflict := form.conflict_with(await month_form(session, project_id)):
-                return await render(replace(page, month_form=conflict), 422)
-            await edit.set_budget(session, actor(), project_id, sent, services().clock())
-            told = await _told(session, project_id)
-    except InvalidBudget as error:
-        return await render(replace(page, month_form=form.refused(error)), 422)
-    return back_to_budgets(project_id, f"Budget saved.{told}")
+    saved = await save_budget(services().cells.of(project_id).database, project_id, await sent_form("budget"))
+    if isinstance(saved, Form):
+        return await render(replace(page, month_form=saved), 422)
+    return back_to_budgets(project_id, f"Budget saved.{await _told(project_id)}")
 
 
 @blueprint.post(f"{PATH}/budget/remove")
@@ -161,28 +152,14 @@ async def remove_budget(project_id: str) -> ResponseReturnValue:
 @project_editor
 async def add(project_id: str) -> ResponseReturnValue:
     """Set a budget for a day, for one value of a dimension, or for each."""
-    form = await sent_form(FORM.id)
+    form, cell = await sent_form(FORM.id), services().cells.of(project_id)
     page = await budgets_page(project_id)
-    try:
-        async with services().cells.of(project_id).database.session() as session:
-            await edit.lock_owner(session, project_id)
-            refused = form.conflict_with(await stored_form(session, project_id, form))
-            if refused is None:
-                names = services().cells.of(project_id).names
-                budget = await edit.set_budget(session, actor(), project_id, form.sent, services().clock(), names)
-                told = await _told(session, project_id)
-                is_hashed = budget.value != trimmed(form.value("value"))
-    except InvalidBudget as error:
-        refused = form.refused(error, "amount")
-    if refused is not None:
-        part = replace(page.budgets, form=refused) if page.budgets else None
-        return await render(replace(page, budgets=part), 422)
-    said = (
-        "Budget saved by the hash of the name: it counts runs from when names were hashed."
-        if is_hashed
-        else "Budget saved."
-    )
-    return back_to_budgets(project_id, said + told)
+    saved = await save_budget(cell.database, project_id, form, cell.names)
+    if isinstance(saved, Form):
+        return await render(replace(page, budgets=replace(page.budgets, form=saved) if page.budgets else None), 422)
+    is_hashed = saved.value != trimmed(form.value("value"))
+    by_hash = " by the hash of the name: it counts runs from when names were hashed" if is_hashed else ""
+    return back_to_budgets(project_id, f"Budget saved{by_hash}.{await _told(project_id)}")
 
 
 @blueprint.post(f"{PATH}/budgets/remove")
@@ -195,8 +172,8 @@ async def remove_one(project_id: str) -> ResponseReturnValue:
     return back_to_budgets(project_id, "Budget removed.")
 
 
-async def _told(session: AsyncSession, project_id: str) -> str:
+async def _told(project_id: str) -> str:
     """Return what to say where a budget is saved and its alerts would reach nobody."""
-    return (
-        "" if await targets.list_targets(session, project_id) else " Nobody will be told yet: add a destination below."
-    )
+    async with services().cells.of(project_id).database.session() as session:
+        told = await targets.list_targets(session, project_id)
+    return "" if told else " Nobody will be told yet: add a destination below."

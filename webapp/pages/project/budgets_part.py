@@ -8,12 +8,16 @@ from msgspec.structs import replace
 from quart import url_for
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from api.current import actor, services
 from runtally.budgets import edit
 from runtally.budgets.spending import MOST_VALUES, BudgetState, Spending
+from runtally.db.database import Database
+from runtally.errors import InvalidBudget
 from runtally.fields import trimmed
 from runtally.models.budget import ALL_RUNS, EACH_VALUE, Budget, BudgetPeriod
 from runtally.models.rollup import ALL_PROJECTS_KEY
 from runtally.money import plain
+from runtally.names.live import LiveNames
 from runtally.usage import masking
 from runtally.usage.dimensions import METADATA
 from webapp import formats
@@ -120,6 +124,21 @@ async def stored_form(session: AsyncSession, project_id: str, sent: Form) -> For
     found = next((one for one in budgets if (one.dimension, one.value, one.period) == key), None)
     values = {"amount": plain(found.amount_usd), "alerts": _percents(found)} if found else {}
     return Form.showing(FORM.id, values, of=tuple(map(_row, budgets)))
+
+
+async def save_budget(database: Database, owner: str, form: Form, names: LiveNames | None = None) -> Budget | Form:
+    """Set the budget of one of both forms of a project, or with a blank id of all; returns the form with what is wrong if it is."""
+    is_month = form.id != FORM.id
+    sent = {name: form.value(name) for name in ("amount", "alerts")} if is_month else form.sent
+    try:
+        async with database.session() as session:
+            await edit.lock_owner(session, owner)
+            stored = await (month_form(session, owner) if is_month else stored_form(session, owner, form))
+            if conflict := form.conflict_with(stored):
+                return conflict
+            return await edit.set_budget(session, actor(), owner, sent, services().clock(), names)
+    except InvalidBudget as error:
+        return form.refused(error, "" if is_month else "amount")
 
 
 def _percents(budget: Budget) -> str:
