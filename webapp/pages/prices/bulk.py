@@ -1,6 +1,6 @@
 """Change several prices at once: select them, see the new amounts and their effect in money, and schedule the change."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import ClassVar
@@ -34,6 +34,7 @@ from webapp.pages.prices.frame import (
     rows_of,
 )
 from webapp.rendering import Page, render, see_other
+from webapp.report import Cell, Column, Head, Table, table_of
 from webapp.security import admin
 
 PATH = "/admin/prices/bulk"
@@ -84,23 +85,17 @@ async def _uses(now: datetime) -> list[tuple[int, int, ModelUsage]]:
     return found
 
 
-class PlannedRow(Struct, frozen=True):
-    """A price in the preview: its new amounts, or why it has none."""
+class Amounts(Struct, frozen=True):
+    """The amounts of a price that change, by name, before and after; or why there are none."""
 
-    model: str
-    provider: str
-    url: str
-    amounts: tuple[tuple[str, str, str], ...]
-    """The amounts that change: name, before and after."""
+    changes: tuple[tuple[str, str, str], ...]
     problem: str
-    now: str
-    then: str
 
 
 class Preview(Struct, frozen=True):
     """What a change does to the selected prices."""
 
-    rows: tuple[PlannedRow, ...]
+    table: Table
     now: str
     then: str
     change: str
@@ -203,7 +198,7 @@ async def _preview(planned: Sequence[Planned], now: datetime) -> Preview:
     changed = changes.change(then, was)
     write = formats.column_money((was, then))
     return Preview(
-        rows=tuple(_row(one, effects) for one in planned),
+        table=_table(planned, effects, now),
         now=write(was),
         then=write(then),
         change=f"{changed.arrow}{changed.text}" if changed and changed.arrow else "",
@@ -212,15 +207,27 @@ async def _preview(planned: Sequence[Planned], now: datetime) -> Preview:
     )
 
 
-def _row(planned: Planned, effects: Mapping[int, Money]) -> PlannedRow:
-    entry, money = planned.entry, effects.get(planned.entry.id or 0)
-    [row] = rows_of([entry], services().clock())
-    return PlannedRow(
-        model=row.model,
-        provider=" · ".join(filter(None, (row.provider, row.scope))),
-        url=row.url,
-        amounts=tuple((AMOUNT_NAMES[name], amount(before), amount(after)) for name, before, after in planned.changes),
-        problem=planned.problem or ("" if planned.changes else "Stays the same."),
-        now=formats.money(money.now_usd) if money else formats.NOTHING,
-        then=formats.money(money.then_usd) if money else formats.NOTHING,
+def _table(planned: Sequence[Planned], effects: Mapping[int, Money], now: datetime) -> Table:
+    rows = list(zip(planned, rows_of([one.entry for one in planned], now), strict=True))
+
+    def head(row: tuple[Planned, PriceRow]) -> Head:
+        price = row[1]
+        return Head(name=price.model, note=" · ".join(filter(None, (price.provider, price.scope))), url=price.url)
+
+    def amounts(row: tuple[Planned, PriceRow]) -> Cell:
+        found = tuple((AMOUNT_NAMES[name], amount(before), amount(after)) for name, before, after in row[0].changes)
+        return Cell(drawn=Amounts(found, row[0].problem or ("" if found else "Stays the same.")))
+
+    def cost(of: Callable[[Money], Decimal]) -> Callable[[tuple[Planned, PriceRow]], str]:
+        def text(row: tuple[Planned, PriceRow]) -> str:
+            money = effects.get(row[1].id)
+            return formats.money(of(money)) if money else formats.NOTHING
+
+        return text
+
+    columns: tuple[Column[tuple[Planned, PriceRow]], ...] = (
+        Column("Change, USD per 1M tokens", amounts, "", "prices-change"),
+        Column("At old price", cost(lambda money: money.now_usd)),
+        Column("At new price", cost(lambda money: money.then_usd)),
     )
+    return table_of("Model", head, columns, rows)
