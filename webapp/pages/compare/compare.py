@@ -29,6 +29,7 @@ from webapp.pages.compare.view import BEFORE, IMPLIED, CompareView, Side
 from webapp.pages.panel.grouping import GroupMenu, group_menu, read_names
 from webapp.pages.panel.narrowing import Chip, chips_of
 from webapp.pages.panel.panel import Refusal, refusal_of
+from webapp.pages.panel.ranges import Option
 from webapp.pages.project.frame import ProjectFrame, frame_of, heading_of
 from webapp.ranges import Calendar
 from webapp.rendering import Page, render, see_other, wants_part
@@ -39,14 +40,6 @@ from webapp.zone import for_fields, local
 blueprint = Blueprint("compare", __name__)
 
 MAX_OPTIONS = 200
-
-
-class Option(Struct, frozen=True):
-    """A value that a field of the form can have."""
-
-    value: str
-    name: str
-    is_chosen: bool
 
 
 class SidePart(Struct, frozen=True):

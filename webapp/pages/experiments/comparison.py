@@ -24,6 +24,7 @@ from webapp import formats, threshold_text
 from webapp.charts import verdicts as charts
 from webapp.charts.chart import Chart
 from webapp.charts.series import RANGE_NAMES
+from webapp.pages.compare.rows import Reading
 from webapp.pages.experiments.experiments import key_from, key_of, readable
 from webapp.pages.experiments.findings import Finding, finding_of
 from webapp.pages.panel.chart_answer import payload_of
@@ -55,13 +56,6 @@ class Option(Struct, frozen=True):
     name: str
     project_id: str
     url: str
-
-
-class Reading(Struct, frozen=True):
-    """A figure with between what the true one lies."""
-
-    value: str
-    interval: str
 
 
 class Row(Struct, frozen=True):
@@ -200,7 +194,7 @@ def _chart(measure: Measure, comparison: Comparison, names: Sequence[str]) -> Ch
 
 def _reading(measure: Measure, estimate: Estimate | None) -> Reading:
     if estimate is None:
-        return Reading(formats.NOTHING, "")
+        return Reading(formats.NOTHING)
     low, high = (
         threshold_text.text(measure, Decimal(str(end))) if isfinite(end) else ""
         for end in (estimate.low, estimate.high)

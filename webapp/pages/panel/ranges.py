@@ -17,6 +17,14 @@ class Choice(Struct, frozen=True):
     is_chosen: bool
 
 
+class Option(Struct, frozen=True):
+    """A choice of a select field."""
+
+    value: str
+    name: str
+    is_chosen: bool
+
+
 class RangeMenu(Struct, frozen=True):
     """The usual ranges as a switch; a menu of the others, with a form."""
 

@@ -11,7 +11,7 @@ from runtally.usage.dimensions import METADATA
 from runtally.usage.filter import Outcome, Period
 from webapp.addresses import path_to
 from webapp.pages.panel.narrowing import Chip
-from webapp.pages.panel.ranges import Choice, RangeMenu, calendar_choices, range_menu
+from webapp.pages.panel.ranges import Choice, Option, RangeMenu, calendar_choices, range_menu
 from webapp.pages.runs.views import HEADINGS, PERIODS, Column, RunsView
 from webapp.ranges import Calendar, calendar_in
 from webapp.view import MINUTES
@@ -24,14 +24,6 @@ OUTCOMES = {
     Outcome.ERROR: "Error only",
     Outcome.TIMEOUT: "Timeout only",
 }
-
-
-class Option(Struct, frozen=True):
-    """A choice of a select field."""
-
-    value: str
-    name: str
-    is_chosen: bool
 
 
 class FilterForm(Struct, frozen=True):
