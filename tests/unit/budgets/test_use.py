@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from runtally.budgets.month import Month
 from runtally.budgets.use import LEAST, PACE, BurnDown, Recent, Use, pace_since
 from runtally.money import to_usd
-from webapp.charts.budget import burn_down
+from webapp.charts.costs import burn_down
 from webapp.pages.project.budget_line import Level, budget_line, level_of
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

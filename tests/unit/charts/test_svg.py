@@ -15,7 +15,7 @@ from runtally.usage.totals import Totals
 from runtally.usage.window import Range, Window
 from tests.summaries import Slice, made_summary
 from tests.unit.charts.made import cost
-from webapp.charts import look, series, session
+from webapp.charts import costs, look, series
 from webapp.charts.chart import Chart
 from webapp.charts.metrics import Metric
 from webapp.charts.svg import HEIGHT, WIDTH, Look, first_paint, svg_of
@@ -133,9 +133,9 @@ def test_a_session_s_line_is_drawn_before_any_script_in_the_colour_that_its_key_
     now = datetime(2026, 7, 1, tzinfo=UTC)
     points = [Point(number=number, at=now, total_usd=Decimal(number)) for number in (1, 2, 3)]
 
-    drawn = first_paint(session.cost_so_far(points))
+    drawn = first_paint(costs.cost_so_far(points))
 
-    assert f'stroke="var(--{session.SLOT})"' in drawn
+    assert f'stroke="var(--{costs.SO_FAR_SLOT})"' in drawn
 
 
 def test_a_colour_without_a_name_is_refused() -> None:

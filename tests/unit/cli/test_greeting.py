@@ -8,7 +8,7 @@ import pytest
 
 from tests.serving import settings_for
 from webapp.cli import service
-from webapp.cli.greeting import Greeting
+from webapp.cli.service import Greeting
 
 DATABASE_URL = "postgresql://somewhere/db"
 

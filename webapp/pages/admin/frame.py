@@ -3,7 +3,7 @@
 from msgspec import Struct
 from quart import url_for
 
-from webapp.pages.panel.ranges import Choice
+from webapp.pages.panel.narrowing import Choice
 
 SECTIONS = (
     ("Prices", "prices.prices"),

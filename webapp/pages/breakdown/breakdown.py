@@ -41,9 +41,8 @@ from webapp.links import chosen_project, requested_project
 from webapp.pages.breakdown.rows import KEYS, NAMES, TITLES, Column, Group, Key, groups_of, table_of_groups
 from webapp.pages.panel.chart_answer import read_slots
 from webapp.pages.panel.grouping import GroupMenu, group_menu, read_hidden, read_names
-from webapp.pages.panel.narrowing import Chip, LiveSwitch, chips_of, live_switch, range_menu_of
+from webapp.pages.panel.narrowing import Chip, Choice, LiveSwitch, RangeMenu, chips_of, live_switch, range_menu_of
 from webapp.pages.panel.panel import OVERLAPS, Refusal, compared_with, overview_name, refusal_of
-from webapp.pages.panel.ranges import Choice, RangeMenu
 from webapp.rendering import Page, render
 from webapp.report import Table
 from webapp.security import signed_in

@@ -27,9 +27,8 @@ from webapp.charts.series import RANGE_NAMES
 from webapp.pages.compare.rows import DIFFERS, Row, rows_of
 from webapp.pages.compare.view import BEFORE, IMPLIED, CompareView, Side
 from webapp.pages.panel.grouping import GroupMenu, group_menu, read_names
-from webapp.pages.panel.narrowing import Chip, chips_of
+from webapp.pages.panel.narrowing import Chip, Option, chips_of
 from webapp.pages.panel.panel import Refusal, refusal_of
-from webapp.pages.panel.ranges import Option
 from webapp.pages.project.frame import ProjectFrame, frame_of, heading_of
 from webapp.ranges import Calendar
 from webapp.rendering import Page, render, see_other, wants_part

@@ -28,7 +28,7 @@ from webapp.pages.compare.rows import Reading
 from webapp.pages.experiments.experiments import key_from, key_of, readable
 from webapp.pages.experiments.findings import Finding, finding_of
 from webapp.pages.panel.chart_answer import payload_of
-from webapp.pages.panel.ranges import Choice
+from webapp.pages.panel.narrowing import Choice
 from webapp.rendering import Page, render
 from webapp.report import ChartPart
 from webapp.security import signed_in

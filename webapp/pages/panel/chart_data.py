@@ -10,8 +10,8 @@ from runtally.errors import DimensionNotTracked, NotFound
 from runtally.usage.read import is_comparable, read_report, readable
 from runtally.usage.reader import UsageReader
 from webapp.caching import recent_changes, unchanged
-from webapp.charts.budget import burn_down
 from webapp.charts.chart import Chart
+from webapp.charts.costs import burn_down
 from webapp.charts.metrics import Metric
 from webapp.links import requested_project
 from webapp.pages.panel.chart_answer import charted_project, payload_of

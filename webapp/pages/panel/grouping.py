@@ -38,7 +38,7 @@ from webapp.charts import series
 from webapp.charts.metrics import Metric, rank_of
 from webapp.charts.series import MAX_LINES, Groups
 from webapp.pages.panel.chart_answer import read_slots
-from webapp.pages.panel.ranges import Choice
+from webapp.pages.panel.narrowing import Choice
 from webapp.view import View, is_open
 
 NOT_TOLD_APART = (

@@ -26,8 +26,7 @@ from webapp.pages.panel.bars import BarList, bar_lists
 from webapp.pages.panel.grouping import GroupMenu, PageGroups, group_menu, note_of_names
 from webapp.pages.panel.kpis import Kpi, estimates_of, kpis_of
 from webapp.pages.panel.marks import all_marks, marks_of
-from webapp.pages.panel.narrowing import Chip, Narrower, chips_of, narrower_of, narrower_urls
-from webapp.pages.panel.ranges import Choice
+from webapp.pages.panel.narrowing import Chip, Choice, Narrower, chips_of, narrower_of, narrower_urls
 from webapp.report import ChartPart
 from webapp.view import View
 

@@ -14,7 +14,7 @@ from runtally.pricing.rates import Variant, per_text, read_variants
 from runtally.units import FURTHER_UNITS, TOKEN_KINDS, Measured
 from webapp import formats
 from webapp.pages.admin.frame import Frame, frame
-from webapp.pages.panel.ranges import Choice
+from webapp.pages.panel.narrowing import Choice
 
 SECTIONS = (
     ("Prices", "prices.prices"),

@@ -8,7 +8,7 @@ from msgspec import Struct
 from runtally.budgets.use import LEAST, BurnDown, Use
 from webapp import formats
 from webapp.addresses import address_of
-from webapp.charts.budget import burn_down
+from webapp.charts.costs import burn_down
 from webapp.report import ChartPart
 
 

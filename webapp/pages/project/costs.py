@@ -27,7 +27,7 @@ from runtally.usage.snapshots import Snapshots
 from runtally.usage.window import TimeSpan
 from webapp import changes, formats
 from webapp.addresses import address_of
-from webapp.charts.what_if import SupposedDay, what_if_by_day
+from webapp.charts.costs import SupposedDay, what_if_by_day
 from webapp.form import Form
 from webapp.links import requested_project
 from webapp.pages.panel.chart_answer import payload_of

@@ -8,8 +8,7 @@ from msgspec import Struct
 from runtally.db.database import Connection
 from runtally.usage.overview.project_queries import select_projects
 from runtally.usage.window import Window
-from webapp.pages.panel.narrowing import LiveSwitch, live_switch, range_menu_of
-from webapp.pages.panel.ranges import RangeMenu
+from webapp.pages.panel.narrowing import LiveSwitch, RangeMenu, live_switch, range_menu_of
 from webapp.view import View
 
 

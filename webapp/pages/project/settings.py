@@ -4,7 +4,7 @@ from quart import Response, url_for
 
 from runtally.models.project import Project
 from webapp.addresses import path_to
-from webapp.pages.panel.ranges import Choice
+from webapp.pages.panel.narrowing import Choice
 from webapp.rendering import Page, see_other
 
 PATH = "/projects/<project_id:project_id>/settings"

@@ -31,7 +31,7 @@ from webapp.charts.chart import Chart
 from webapp.charts.metrics import Metric, cache_share
 from webapp.charts.series import MAX_LINES, Groups
 from webapp.pages.panel.chart_answer import charted_project, payload_of, read_slots
-from webapp.pages.panel.ranges import Choice
+from webapp.pages.panel.narrowing import Choice
 from webapp.pages.project.frame import heading_of, range_of
 from webapp.pages.quality.parts import Part, QualityPage, part_url, quality_frame
 from webapp.rendering import render

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from runtally.usage.window import Window
 from webapp.addresses import address_of, path_to
-from webapp.pages.panel.ranges import Choice
+from webapp.pages.panel.narrowing import Choice
 from webapp.pages.project.frame import ProjectFrame, ProjectHeading, frame_of
 from webapp.rendering import Page
 from webapp.report import Figure

@@ -24,8 +24,7 @@ from webapp.addresses import address_of
 from webapp.charts import quality
 from webapp.pages.panel.bars import Bar
 from webapp.pages.panel.chart_answer import charted_project, payload_of, read_slots
-from webapp.pages.panel.narrowing import Chip
-from webapp.pages.panel.ranges import Choice
+from webapp.pages.panel.narrowing import Chip, Choice
 from webapp.pages.project.frame import heading_of, range_of
 from webapp.pages.quality.parts import Part, QualityPage, part_url, quality_frame
 from webapp.rendering import render

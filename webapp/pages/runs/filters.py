@@ -10,8 +10,7 @@ from runtally.runs.read import Names
 from runtally.usage.dimensions import METADATA
 from runtally.usage.filter import Outcome, Period
 from webapp.addresses import path_to
-from webapp.pages.panel.narrowing import Chip
-from webapp.pages.panel.ranges import Choice, Option, RangeMenu, calendar_choices, range_menu
+from webapp.pages.panel.narrowing import Chip, Choice, Option, RangeMenu, calendar_choices, range_menu
 from webapp.pages.runs.views import HEADINGS, PERIODS, Column, RunsView
 from webapp.ranges import Calendar, calendar_in
 from webapp.view import MINUTES

@@ -28,8 +28,7 @@ from runtally.usage.snapshots import Snapshots
 from runtally.usage.tracked_keys import read_tracked_keys
 from webapp import formats
 from webapp.links import chosen_project, path_in
-from webapp.pages.panel.narrowing import Chip, LiveSwitch
-from webapp.pages.panel.ranges import Choice, RangeMenu
+from webapp.pages.panel.narrowing import Chip, Choice, LiveSwitch, RangeMenu
 from webapp.pages.project.frame import ProjectHeading, heading_of
 from webapp.pages.runs.export import FRAMES, begun, exported, exported_in_frames
 from webapp.pages.runs.filters import FilterForm, chips_of, form_of, query_of, range_menu_of

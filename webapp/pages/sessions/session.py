@@ -17,7 +17,7 @@ from runtally.runs.values import ListedRun
 from runtally.usage.filter import Period
 from webapp import formats
 from webapp.addresses import address_of
-from webapp.charts.session import cost_so_far
+from webapp.charts.costs import cost_so_far
 from webapp.links import requested_project
 from webapp.pages.panel.chart_answer import payload_of
 from webapp.pages.project.frame import ProjectHeading, heading_of

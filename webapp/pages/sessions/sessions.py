@@ -19,7 +19,7 @@ from runtally.usage.overview.project_queries import select_dropped_before
 from runtally.usage.window import TimeSpan
 from webapp import formats, report
 from webapp.addresses import address_of, path_to
-from webapp.pages.panel.ranges import Choice
+from webapp.pages.panel.narrowing import Choice
 from webapp.pages.project.frame import ProjectFrame, frame_of, heading_of, range_of
 from webapp.pages.runs.rows import moment, short
 from webapp.pages.runs.views import session_url, trace_url
