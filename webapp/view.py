@@ -167,7 +167,7 @@ class View(Struct, frozen=True):
     def picture_url(self, metric: Metric, of_project: str | None, **more: str) -> str:
         """Return the URL of a chart as one picture."""
         query = {"project": of_project, "by": self._by, **more} | self.filter_query
-        return address_of("embeds.picture", query, name=metric.value)
+        return address_of("charts.picture", query, name=metric.value)
 
     def runs_url(self) -> str:
         """Return the URL of the list of these runs."""

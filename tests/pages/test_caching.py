@@ -61,7 +61,7 @@ async def test_a_report_that_is_unchanged_is_not_made_again(  # noqa: PLR0913, P
     with monkeypatch.context() as patch:
         for module, name in {
             "webapp.pages.project.report": "project_report",
-            "webapp.pages.panel.chart_data": "read_chart",
+            "webapp.pages.project.charts": "read_chart",
             "webapp.pages.overview.overview": "_overview_page",
         }.items():
             patch.setattr(f"{module}.{name}", read)

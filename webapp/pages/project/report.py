@@ -29,7 +29,7 @@ from webapp.pages.panel.grouping import read_chart_groups, read_names, read_page
 from webapp.pages.panel.marks import read_releases
 from webapp.pages.panel.panel import Panel, overview_name, panel_of, refused_panel
 from webapp.pages.project.budget_line import BudgetPart, budget_part
-from webapp.pages.project.embeds import EmbedPanel, embed_panel
+from webapp.pages.project.charts import EmbedPanel, embed_panel
 from webapp.pages.runs.rows import HIGHEST, RunList, highest_of
 from webapp.rendering import Page, render
 from webapp.security import signed_in

@@ -1,4 +1,4 @@
-"""Embedded charts for READMEs, wikis and status pages: the picture, the panel with its snippets, and its token."""
+"""Charts of a report: their data for the browser, and embedded in READMEs, wikis and status pages as pictures, with the panel of snippets and their token."""
 
 import hashlib
 from datetime import UTC
@@ -13,33 +13,86 @@ from api.metric_badge import LABELS
 from runtally.access import embeds, projects
 from runtally.access.queries import RecentChanges
 from runtally.access.scopes import Scope, demand
-from runtally.errors import NotFound
+from runtally.budgets.read import get_burn_down
+from runtally.errors import DimensionNotTracked, NotFound
 from runtally.usage.dimensions import BY_MODEL, MODEL, OTHER, STATUS
 from runtally.usage.overview.project_queries import select_projects
-from runtally.usage.read import readable
+from runtally.usage.read import is_comparable, read_report, readable
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import KnownProject, Report
 from runtally.usage.window import Range
 from webapp import zone
 from webapp.addresses import address_of, path_to, url_of
+from webapp.caching import recent_changes, unchanged
+from webapp.charts.chart import Chart
+from webapp.charts.costs import burn_down
 from webapp.charts.metrics import Metric, name_of
 from webapp.links import requested_project, safe_path
-from webapp.pages.panel.chart_answer import picture_of
-from webapp.pages.panel.chart_data import read_chart
-from webapp.pages.panel.grouping import read_names
-from webapp.pages.panel.panel import overview_name
+from webapp.pages.panel.chart_answer import charted_project, payload_of, picture_of
+from webapp.pages.panel.grouping import read_chart_groups, read_names, read_page_groups
+from webapp.pages.panel.marks import all_marks, read_releases
+from webapp.pages.panel.panel import main_chart, overview_name
 from webapp.pages.project.settings import PATH
 from webapp.rendering import see_other
-from webapp.security import chart_viewer, project_editor
+from webapp.security import chart_viewer, project_editor, signed_in
 from webapp.view import View
 from webapp.words import parts_of
 
-blueprint = Blueprint("embeds", __name__)
+blueprint = Blueprint("charts", __name__)
 
 # Caches between here and a README ask once a minute, however many look at it.
 MAX_AGE_SECONDS = 60
 MOST_BADGES = 5
 """The experiments whose badges the panel leads to; a page lists all experiments."""
+
+
+@blueprint.get(f"/charts/<any({','.join(Metric)}):name>.json")
+@signed_in
+async def chart(name: str) -> ResponseReturnValue:
+    """A chart of the project in the query, or of all projects without one: its spec with its rows, and its tooltips."""
+    view = View.parse(request.args, requested_project(request.args))
+    demand(actor(), Scope.METRICS_READ, view.project_id)
+    window = view.window(services().clock())
+    async with services().cells.snapshots(view.project_id) as snapshots:
+        changes = await recent_changes(snapshots)
+        reader = UsageReader.of_page(snapshots, window, view.project_id)
+        if known := await unchanged(reader, window, changes):
+            return known
+        view = view.replace(range=await readable(snapshots, view.range, view.project_id, window.now))
+        drawn = await read_chart(reader, Metric(name), view)
+    return await payload_of(drawn)
+
+
+@blueprint.get("/charts/budget.json")
+@signed_in
+async def budget_chart() -> ResponseReturnValue:
+    """Return the rest of the project's budget, day by day until the end of the month."""
+    project_id = charted_project()
+    async with services().cells.of(project_id).database.snapshot() as connection:
+        budget = await get_burn_down(connection, project_id, services().clock())
+    if budget is None:
+        raise NotFound("This project has no budget.")
+    drawn = burn_down(budget)
+    return await payload_of(drawn)
+
+
+async def read_chart(reader: UsageReader, metric: Metric, view: View, *, has_releases: bool = True) -> Chart:
+    """Read the chart of a report: its question is the report's, so that most of the answer is in the memo.
+
+    Raises `DimensionNotTracked`.
+    """
+    view, window = view.replace(metric=metric), view.window(reader.now)
+    before = window.previous(reader.now)
+    is_fair = metric.is_sum and await is_comparable(reader.snapshots, before, view.project_id, view.filter)
+    has_lines = not metric.is_sum or view.project_id is not None
+    report = await read_report(reader, window, view.filter, is_fair=is_fair, has_lines=has_lines)
+    groups = await read_page_groups(reader, view, report)
+    if groups.refusal is not None:
+        raise DimensionNotTracked(groups.refusal)
+    drawn = await read_chart_groups(groups, view)
+    book = services().prices.book
+    releases = await read_releases(reader, window) if has_releases else ()
+    return main_chart(report, metric, groups, drawn, all_marks(report, book, view.project_id, releases))
 
 
 class EmbedPanel(Struct, frozen=True):
