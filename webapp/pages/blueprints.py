@@ -8,6 +8,9 @@ from quart import Quart
 from webapp import pages
 from webapp.converters import IdConverter, ProjectIdConverter, RowConverter, SegmentConverter
 
+# With this module, so that processes are forked from one that has imported all of them.
+MODULES = [import_module(found.name) for found in walk_packages(pages.__path__, f"{pages.__name__}.")]
+
 
 def register(app: Quart) -> None:
     """Register the routes of each module of pages that has a blueprint."""
@@ -17,6 +20,6 @@ def register(app: Quart) -> None:
     app.url_map.converters["segment"] = SegmentConverter
     # A project id may have slashes side by side.
     app.url_map.merge_slashes = False
-    for found in walk_packages(pages.__path__, f"{pages.__name__}."):
-        if blueprint := getattr(import_module(found.name), "blueprint", None):
+    for module in MODULES:
+        if blueprint := getattr(module, "blueprint", None):
             app.register_blueprint(blueprint)
