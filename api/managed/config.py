@@ -161,7 +161,7 @@ class _Applying:
         for place, thing in sent:
             try:
                 kind.demand(self.at.by, project_id)
-                one = kind.normal(self.at, thing, before)
+                one = kind.normalised(self.at, thing, before)
                 key = kind.key_of(one)
                 if key in kept:
                     raise InvalidPayload("It is in the document twice.")

@@ -2,8 +2,8 @@
 
 import hashlib
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -149,20 +149,30 @@ class Kind(Generic[R]):
         """Return those of a project by their keys."""
         return {self.key_of(one): self.stamped(one) for one in await self.read(at, project_id)}
 
+    def normalised(self, at: At, sent: R, known: Known) -> R:
+        """Return it as it would be stored. Raises what its form is refused with, by our names."""
+        with self._our_names():
+            return self.normal(at, sent, known)
+
     async def store(self, at: At, sent: R, before: R | None) -> str | None:
         """Make or change one, and return the secret of a new one. Raises what its form is refused with, by our names."""
-        try:
+        with self._our_names():
             if self.name != "projects" and self.project_of(sent):
                 # As its form does: the project must be there, and nobody else changes what it has meanwhile.
                 await projects.get(await at.cell(self.project_of(sent)), self.project_of(sent), is_locked=True)
             secret = await self.save(at, sent, before)
             await at.flush()
+            return secret
+
+    @contextmanager
+    def _our_names(self) -> Iterator[None]:
+        try:
+            yield
         except RuntallyError as error:
             error.details = tuple(
                 Detail(self.form.get(one.path, camel(one.path)), one.message) for one in error.details
             )
             raise
-        return secret
 
 
 def of_row(kind: type[R], row: object, **others: object) -> R:

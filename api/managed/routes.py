@@ -149,7 +149,7 @@ async def _compared(at: At, kind: Kind[R], sent: R) -> tuple[R, R | None]:
     kind.demand(at.by, kind.project_of(sent))
     await lock(at.control)
     known = await kind.stored(at, kind.project_of(sent))
-    one = kind.normal(at, sent, known)
+    one = kind.normalised(at, sent, known)
     return one, known.get(kind.key_of(one))
 
 

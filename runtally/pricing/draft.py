@@ -62,7 +62,7 @@ class Draft:
     @property
     def texts(self) -> dict[str, str]:
         """The values as the texts that `read_draft` reads."""
-        return {name: _as_text(value) for name, value in self.values.items()}
+        return {name: as_text(value) for name, value in self.values.items()}
 
 
 FIELDS: tuple[str, ...] = tuple(Draft.__dataclass_fields__)
@@ -221,7 +221,8 @@ class _Check:
         return text or None
 
 
-def _as_text(value: object) -> str:
+def as_text(value: object) -> str:
+    """Return a value of a price as a text that `read_draft` reads."""
     match value:
         case None:
             return ""
@@ -232,7 +233,7 @@ def _as_text(value: object) -> str:
         case datetime():
             text = value.astimezone(UTC).isoformat().removesuffix("+00:00")
             return text.removesuffix("T00:00:00")
-        case list():
+        case list() | tuple():
             return ", ".join(map(str, value))
         case _:
             return str(value)

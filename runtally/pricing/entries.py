@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from sqlalchemy import ColumnElement, text
-from sqlmodel import col, func, select
+from sqlmodel import col, func, or_, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.audit import Actor, Change, record
@@ -35,6 +35,16 @@ async def get(session: AsyncSession, entry_id: int) -> PriceEntry:
     if entry is None:
         raise NotFound("There is no such price.")
     return entry
+
+
+async def list_current(session: AsyncSession, project_id: str | None) -> Sequence[PriceEntry]:
+    """List the entries of a project, or of all, that price something or will."""
+    now_or_later = or_(col(PriceEntry.effective_to).is_(None), col(PriceEntry.effective_to) > func.now())
+    query = select(PriceEntry).where(col(PriceEntry.withdrawn_at).is_(None), now_or_later)
+    query = query.where(col(PriceEntry.project_id).is_not_distinct_from(project_id))
+    return (
+        await session.exec(query.order_by(col(PriceEntry.provider), col(PriceEntry.model), col(PriceEntry.id)))
+    ).all()
 
 
 async def list_history(session: AsyncSession, entry: PriceEntry) -> Sequence[PriceEntry]:

@@ -99,8 +99,17 @@ async def test_what_is_exported_is_applied_without_a_change_and_what_it_lacks_is
         - {{projectId: {team}, errorRatePercent: 2.5}}
         experiments:
         - {{projectId: {team}, experimentId: v2, maxErrorRate: 0.02}}
+        keys:
+        - {{projectId: {team}, name: production, scopes: [runs:write], expiresAt: "2099-01-01T00:00:00Z"}}
+        discounts:
+        - {{projectId: {team}, percent: 12.5}}
+        prices:
+        - {{projectId: {team}, provider: acme, model: large, inputPerMillion: 2.50}}
         """
-    assert (await command("apply", "FILE", text=text)).err == "6 made, 0 changed, 0 deleted, 0 unchanged.\n"
+    made = await command("apply", "FILE", text=text)
+    assert made.err == "9 made, 0 changed, 0 deleted, 0 unchanged.\n", made.err
+    assert made.out.count("secret, shown this once: rt_") == 1
+    assert (await command("apply", "FILE", text=text)).err == "0 made, 0 changed, 0 deleted, 9 unchanged.\n"
 
     exported = (await command("export", "--project", team)).out
     assert "amountUSD: 12.34" in exported

@@ -38,6 +38,16 @@ EACH: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "budgets": (BUDGET, {"amountUSD": 500}),
     "experiments": ({"experimentId": "v2", "maxErrorRate": 0.02}, {"maxErrorRate": 0.03, "minRuns": 5}),
     "alertRules": ({"errorRatePercent": 5.5, "latencyUnusual": True}, {"minRuns": 50, "latencyMs": 800}),
+    "keys": ({"name": "production", "scopes": ["runs:write", "metrics:read"]}, {}),
+    "links": ({"name": "for the board", "expiresAt": "2099-01-01T00:00:00Z"}, {}),
+    "discounts": (
+        {"provider": "acme", "percent": 12.5, "effectiveFrom": "2099-01-01T00:00:00Z"},
+        {"percent": 20, "note": "More"},
+    ),
+    "prices": (
+        {"provider": "acme", "model": "acme-large", "inputPerMillion": 2.5, "aliases": ["acme-xl"]},
+        {"inputPerMillion": 3},
+    ),
     "trackedKeys": ({"key": "squad"}, {}),
     "nameRules": ({"key": "customer", "storage": "dropped"}, {"storage": "plain"}),
 }
@@ -55,6 +65,7 @@ async def test_a_thing_is_made_read_changed_and_deleted(
 
     assert made.status_code == 201, made.text
     stored = made.json()
+    assert (kind in {"keys", "links"}) == bool(stored.pop("secret", None))
     assert {name: stored[name] for name in sent} == sent
     assert (await client.post(path, json=sent, headers=admin)).status_code == 200
     one = f"{path}/{stored['id']}"
@@ -120,6 +131,14 @@ async def test_a_change_is_audited_as_its_form_is(
         ("experiments", {"experimentId": "a", "maxErrorRate": 2}, 422, ["maxErrorRate"]),
         ("experiments", {"experimentId": ""}, 422, ["experimentId"]),
         ("experiments", {"experimentId": "a", "windowRuns": 10**12}, 422, ["windowRuns"]),
+        ("keys", {"name": " ", "scopes": ["runs:write"]}, 422, ["name"]),
+        ("keys", {"name": "a", "scopes": ["everything"]}, 422, []),
+        ("keys", {"name": "a", "scopes": ["admin"]}, 422, []),
+        ("keys", {"name": "a", "scopes": ["runs:read"], "expiresAt": "2020-01-01T00:00:00Z"}, 422, ["expiresAt"]),
+        ("links", {"name": "x", "expiresAt": "soon"}, 422, ["expiresAt"]),
+        ("discounts", {"percent": 101}, 422, ["percent"]),
+        ("prices", {"provider": "acme", "model": "m"}, 422, ["inputPerMillion"]),
+        ("prices", {"provider": "acme", "model": "m", "inputPerMillion": -1}, 422, ["inputPerMillion"]),
         ("nameRules", {"key": "a", "storage": "shredded"}, 422, ["storage"]),
         ("trackedKeys", {"key": "\0"}, 422, []),
         ("alertRules", {"errorRatePercent": 101, "minRuns": 0}, 422, ["errorRatePercent", "minRuns"]),
