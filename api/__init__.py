@@ -2,7 +2,21 @@
 
 from quart import Quart
 
-from api import badge, bills, docs, health, ingest, metric_badge, metrics, otlp, otlp_answers, pg_sync, telemetry, usage
+from api import (
+    audit,
+    badge,
+    bills,
+    docs,
+    health,
+    ingest,
+    metric_badge,
+    metrics,
+    otlp,
+    otlp_answers,
+    pg_sync,
+    telemetry,
+    usage,
+)
 from api.errors import refusal
 from api.managed import config
 from api.managed import routes as managed
@@ -19,6 +33,7 @@ def register(app: Quart) -> None:
         bills,
         managed,
         config,
+        audit,
         pg_sync,
         badge,
         metric_badge,

@@ -1,0 +1,115 @@
+"""GET /api/audit: the log of changes, for admins, as JSON or CSV."""
+
+import csv
+import io
+from datetime import UTC
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+from quart import Blueprint, request
+from quart.typing import ResponseReturnValue
+
+from api.auth import project_key
+from api.cells import OfCell
+from api.current import actor, services
+from api.operation import Answer, Content, Operation, documents
+from api.reply import Reply, reply
+from runtally.access.scopes import Scope, demand
+from runtally.audit import list_entries
+from runtally.errors import Detail, Forbidden, InvalidPayload, StoreUnavailable, UnknownCell
+from runtally.fields import MAX_ROW, camel
+from runtally.models.audit import AuditEntry
+from runtally.settings import MAIN
+from runtally.spreadsheets import guarded
+
+blueprint = Blueprint("audit", __name__, url_prefix="/api/audit")
+
+MAX_ENTRIES = 1_000
+
+
+class AuditedChange(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
+    """A change of anything but a run."""
+
+    id: int
+    at: Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+    actor_kind: Annotated[str, Meta(description="user, key, developer or system.")]
+    actor_id: str
+    actor_label: Annotated[str, Meta(description="Address of a user, start of a key.")]
+    action: Annotated[str, Meta(description="Such as key.revoked.")]
+    project_id: str | None
+    target: str
+    before: Annotated[dict[str, Any] | None, Meta(description="What changed, as it was.")]
+    after: Annotated[dict[str, Any] | None, Meta(description="What changed, as it is since.")]
+
+
+class AuditLog(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
+    """Entries, the newest first."""
+
+    ok: Literal[True] = True
+    entries: tuple[AuditedChange, ...]
+    next_before: Annotated[int | None, Meta(description="`before` of the next page; null on the last.")]
+
+
+class AuditQuery(msgspec.Struct, frozen=True, rename=camel):
+    """Which entries."""
+
+    project_id: Annotated[str | None, Meta(description="Only those of this project.")] = None
+    before: Annotated[int, Meta(ge=1, le=MAX_ROW, description="Only entries before this `id`.")] | None = None
+    limit: Annotated[int, Meta(ge=1, le=MAX_ENTRIES, description="Entries on a page.")] = 50
+    format: Annotated[Literal["json", "csv"], Meta(description="csv: a row for each entry.")] = "json"
+    cell: OfCell = MAIN
+
+
+@blueprint.get("")
+@project_key
+@documents(
+    Operation(
+        tag="Management",
+        query=AuditQuery,
+        answers={200: Answer("The entries.", (Content((AuditLog,), also_as=("text/csv",)),))},
+        raises=(Forbidden, InvalidPayload, UnknownCell, StoreUnavailable),
+    )
+)
+async def get_audit() -> ResponseReturnValue:
+    """List who changed what, and when: the newest first. Needs an admin key."""
+    demand(actor(), Scope.ADMIN, None)
+    query = _query()
+    if query.cell not in services().cells.names:
+        raise UnknownCell
+    async with services().cells.named(query.cell).database.session() as session:
+        found = await list_entries(session, project_id=query.project_id, before=query.before, limit=query.limit + 1)
+    entries = tuple(map(_entry, found[: query.limit]))
+    if query.format == "csv":
+        return Reply(_csv(entries), 200, {"Content-Type": "text/csv; charset=utf-8", "Cache-Control": "no-store"})
+    return reply(AuditLog(entries=entries, next_before=entries[-1].id if len(found) > query.limit else None))
+
+
+def _query() -> AuditQuery:
+    """Raises `InvalidPayload`."""
+    try:
+        return msgspec.convert(request.args.to_dict(), AuditQuery, strict=False)
+    except msgspec.ValidationError as error:
+        why, _, path = str(error).partition(" - at `$.")
+        raise InvalidPayload(details=(Detail(path.rstrip("`"), f"{why.partition(', got ')[0]}."),)) from None
+
+
+def _entry(row: AuditEntry) -> AuditedChange:
+    return AuditedChange(
+        id=row.id or 0,
+        at=row.at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+        **{name: getattr(row, name) for name in AuditedChange.__struct_fields__[2:]},
+    )
+
+
+def _csv(entries: tuple[AuditedChange, ...]) -> bytes:
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(AuditedChange.__struct_fields__)
+    for entry in entries:
+        values = [getattr(entry, name) for name in AuditedChange.__struct_fields__]
+        texts = [
+            "" if one is None else one if isinstance(one, str) else msgspec.json.encode(one).decode() for one in values
+        ]
+        writer.writerow(map(guarded, texts))
+    return file.getvalue().encode()
