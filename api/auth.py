@@ -13,6 +13,7 @@ from runtally.access.keys import verify
 from runtally.access.scopes import Scope, demand
 from runtally.audit import Actor, ActorKind
 from runtally.errors import InvalidKey, InvalidSignature, MissingKey, NotConfigured
+from runtally.limits.wrong_keys import WrongKeys
 from runtally.reporting.document import SIGNATURE_HEADER, is_signed
 from runtally.services import Services
 from runtally.settings import Settings
@@ -48,6 +49,18 @@ async def ingest_holder(request: Request, keys: Sequence[str]) -> Actor:
             raise InvalidKey(f"This key is wrong, expired or revoked; send {_ingest_keys(settings)}.")
     demand(holder, Scope.RUNS_WRITE, holder.project_id)
     return holder
+
+
+def ingest_actor_at_hand(request: Request) -> Actor | None:
+    """Return what `ingest_actor` does where that is known without waiting; None where it is to be asked."""
+    settings = request.services.settings
+    key = request.bearer_key or request.headers.get("x-api-key", "").strip()
+    if not key or WrongKeys(request.services.limiter, settings, request.address).refusal() is not None:
+        return None
+    if is_any_of(key, settings.ingest_api_key):
+        return INGEST
+    holder = request.services.keys.remembered(key) if settings.ingest_project_keys else None
+    return holder if holder is not None and Scope.RUNS_WRITE in holder.scopes else None
 
 
 async def _first_holder(services: Services, keys: Sequence[str]) -> Actor | None:

@@ -6,7 +6,7 @@ from quart import current_app, g, request
 from werkzeug.exceptions import RequestEntityTooLarge, RequestTimeout
 
 from api.exchange import current_exchange
-from api.request import Request
+from api.request import Request, texts_of
 from runtally.audit import ANYONE, Actor
 from runtally.errors import BodyTooLarge, BodyTooSlow
 from runtally.limits.rate import Decision
@@ -22,7 +22,8 @@ def services() -> Services:
 def incoming() -> Request:
     """Return the request in the form that functions shared with the fast path take."""
     if "incoming" not in g:
-        g.incoming = Request(cast(dict[str, Any], request.scope), services(), _body)
+        scope = cast(dict[str, Any], request.scope)
+        g.incoming = Request(scope, services(), texts_of(scope["headers"]), _body)
     return cast(Request, g.incoming)
 
 

@@ -20,15 +20,17 @@ from api.current import incoming
 from api.errors import refusal
 from api.limits import Limit, count, declared_limits, limit_headers
 from api.reply import Reply
-from api.request import ClientGone, Request
+from api.request import Request
 from runtally.access.name_mask import NameMask
 from runtally.db import turns
 from runtally.errors import Forbidden
 from runtally.usage import masking
+from runtally.waiter import Waiter
 
 _ATTRIBUTE = "__endpoint__"
 
 Path = ParamSpec("Path")
+AtOnce = Callable[[Request, Waiter[Reply]], bool]
 Answering = Callable[Concatenate[Request, Path], Awaitable[Reply]]
 
 
@@ -39,20 +41,18 @@ class Endpoint:
     rule: AccessRule | None
     limits: Sequence[Limit]
     answer: Callable[..., Awaitable[Reply]]
+    at_once: AtOnce | None
+    """Begins to answer without a task, in the same steps, and returns whether it did; if not, call the endpoint."""
 
     async def __call__(self, request: Request, **path: str) -> Reply:
-        """Answer a request, or its error; `path` has the variable parts of the path. Raises only `ClientGone`."""
+        """Answer a request, or its error; `path` has the variable parts of the path."""
         try:
             reply = await self._answered(request, path)
-        except ClientGone:
-            raise
         except Exception as error:  # noqa: BLE001  # Where Quart is asked, its handler of errors does the same.
             reply = refusal(error)
         finally:
             request.clear()
-        if request.decision is not None:
-            reply.headers.update(limit_headers(request.decision))
-        return _packed(reply, request)
+        return completed(reply, request)
 
     async def _answered(self, request: Request, path: dict[str, str]) -> Reply:
         if self.rule is None:
@@ -69,16 +69,19 @@ class Endpoint:
         return await self.answer(request, **path)
 
 
-def _packed(reply: Reply, request: Request) -> Reply:
+def completed(reply: Reply, request: Request) -> Reply:
+    """Return the reply with the headers of the limit, packed if the client takes that."""
+    if request.decision is not None:
+        reply.headers.update(limit_headers(request.decision))
     if "Content-Encoding" in reply.headers or not takes_gzip(request.headers.get("accept-encoding")):
         return reply
     packed = gzipped(reply.body)
     return reply if packed is None else Reply(packed, reply.status, {**reply.headers, "Content-Encoding": "gzip"})
 
 
-def endpoint(answer: Answering[Path]) -> Callable[Path, Awaitable[Response]]:
+def endpoint(answer: Answering[Path], at_once: AtOnce | None = None) -> Callable[Path, Awaitable[Response]]:
     """Make a Quart view of an endpoint's function; place it above the declarations of the function."""
-    made = Endpoint(declared_rule(answer), declared_limits(answer), answer)
+    made = Endpoint(declared_rule(answer), declared_limits(answer), answer, at_once)
 
     @wraps(answer)
     async def view(*_: Path.args, **path: Path.kwargs) -> Response:

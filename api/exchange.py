@@ -57,9 +57,13 @@ class Exchange:
         self._on_end = on_end
         self._started = time.perf_counter()
 
-    def __enter__(self) -> Self:
+    def resume(self) -> None:
+        """Make this the exchange of the code that runs now, and of the tasks that it makes."""
         _exchange.set(self)
         log.request_id.set(self.request_id)
+
+    def __enter__(self) -> Self:
+        self.resume()
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,15 +1,16 @@
 """POST /api/ingest."""
 
+from functools import partial
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from quart import Blueprint
 
-from api.auth import ingest_key
+from api.auth import ingest_actor_at_hand, ingest_key
 from api.endpoint import endpoint
-from api.ingest_body import sent_request
-from api.limits import ingest_limit
+from api.ingest_body import opened, sent_request
+from api.limits import ingest_key_for, ingest_limit, ingest_rate, refuse_unless_granted
 from api.operation import Answer, Content, Operation, documents
 from api.reply import Reply, reply
 from api.request import Request
@@ -20,12 +21,15 @@ from runtally.errors import (
     InvalidJson,
     InvalidPayload,
     MissingProjectId,
+    RuntallyError,
     StoreBusy,
     UnsupportedMediaType,
 )
 from runtally.fields import camel
-from runtally.ingest.accept import OnError, Receipt, RejectedRun
+from runtally.ingest.accept import LARGE_BYTES, OnError, Receipt, RejectedRun
 from runtally.ingest.wire import Batch, SingleRun
+from runtally.limits.rate import Decision
+from runtally.waiter import Then, Waiter
 
 blueprint = Blueprint("ingest", __name__, url_prefix="/api")
 
@@ -123,8 +127,35 @@ INGEST = Operation(
 )
 
 
+def _begin(request: Request, answer: Waiter[Reply]) -> bool:
+    """Begin what `post_ingest` does; what is wrong before it is counted is left to that."""
+    services, body, actor = request.services, request.sent, ingest_actor_at_hand(request)
+    if actor is None or services.cells.directory is not None or not isinstance(body, bytes):
+        return False
+    rate = ingest_rate(services.settings)
+
+    def counted(decision: Decision) -> None:
+        request.actor, request.decision = actor, decision
+        refuse_unless_granted(decision)
+        on_error = OnError.parse(request.query.get("onError"))
+        services.cells.main.ingest.begin(sent, by=actor, on_error=on_error, receipt=Then(stored, answer))
+
+    def stored(receipt: Receipt) -> None:
+        answer.set_result(reply(_answer_to(receipt)))
+
+    try:
+        sent = opened(request, body)
+        key = ingest_key_for(actor.project_id or sent.project_id, request.address, rate)
+        if len(sent.body) > LARGE_BYTES or services.limiter.refusal(key, rate) is not None:
+            return False
+        services.limiter.ask(key, rate, Then(counted, answer))
+    except RuntallyError:
+        return False
+    return True
+
+
 @blueprint.post("/ingest")
-@endpoint
+@partial(endpoint, at_once=_begin)
 @ingest_key
 @ingest_limit
 @documents(INGEST)

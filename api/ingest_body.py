@@ -12,7 +12,13 @@ async def sent_request(request: Request) -> SentRequest:
     """
     if not request.is_json:
         raise UnsupportedMediaType
-    body = await request.body()
+    return opened(request, await request.body())
+
+
+def opened(request: Request, body: bytes) -> SentRequest:
+    """Do the same with a body that has arrived."""
+    if not request.is_json:
+        raise UnsupportedMediaType
     if request.content_encoding in {"gzip", "x-gzip"}:
         body = inflate(body, request.services.settings.max_body_bytes)
     elif request.content_encoding != "identity":

@@ -1,6 +1,6 @@
 """A request in the form that authentication, limits and endpoints take, over Quart or the fast path."""
 
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any, TypeVar, cast
 from urllib.parse import parse_qsl
 
@@ -11,22 +11,20 @@ from runtally.services import Services
 Made = TypeVar("Made")
 
 
-class ClientGone(Exception):
-    """The client disconnected while sending its body, so no response can reach it."""
-
-
 class Request:
     """An HTTP request; its body is read when it is first needed."""
 
-    __slots__ = ("_made", "_query", "actor", "address", "decision", "headers", "read", "services")
+    __slots__ = ("_made", "_query", "actor", "address", "decision", "headers", "sent", "services")
 
     def __init__(
-        self, scope: MutableMapping[str, Any], services: Services, read: Callable[[], Awaitable[bytes]]
+        self,
+        scope: MutableMapping[str, Any],
+        services: Services,
+        headers: Mapping[str, str],
+        body: bytes | Callable[[], Awaitable[bytes]],
     ) -> None:
-        """Wrap an ASGI scope. `read` raises `BodyTooLarge`, `BodyTooSlow` and `ClientGone`."""
-        self.headers: Mapping[str, str] = {
-            name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])
-        }
+        """Wrap an ASGI scope. What reads a body that has not arrived raises `BodyTooLarge` and `BodyTooSlow`."""
+        self.headers = headers
         """Headers by name in lower case; of a repeated one, the first."""
         client = scope.get("client")
         self.address: str | None = client[0] if client else None
@@ -37,7 +35,7 @@ class Request:
         self.decision: Decision | None = None
         """The decision of the rate limit, if the request was counted."""
         self._query: bytes = scope["query_string"]
-        self.read = read
+        self.sent = body
         self._made: dict[object, object] = {}
 
     @property
@@ -91,4 +89,9 @@ class Request:
 
 
 async def _read(request: Request) -> bytes:
-    return await request.read()
+    return request.sent if isinstance(request.sent, bytes) else await request.sent()
+
+
+def texts_of(headers: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
+    """Return headers of ASGI by name in lower case; of a repeated one, the first."""
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed([*headers])}

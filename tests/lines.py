@@ -4,13 +4,15 @@ import asyncio
 from typing import Any, cast
 
 import httptools
+import httpx
 import msgspec
 import uvicorn
 from quart import Quart
 from uvicorn.server import ServerState
 
+from api.current import EXTENSION
 from tests.serving import INGEST_KEY, PATIENCE_SECONDS
-from webapp.server.fast_path import FastPath
+from webapp.server.fast_path import STATE, FastPath
 from webapp.server.protocol import LimitedProtocol
 from webapp.server.tracing import Receive, Scope, Send
 
@@ -48,36 +50,47 @@ class Wire(asyncio.Transport):
 
 
 class Line:
-    """A connection to the service; what is not answered before Quart goes on, here to an application that only echoes."""
+    """A connection to the service; what is not answered by the connection goes on, and `/api/other` is only echoed."""
 
     def __init__(self, quart: Quart, application: object = None) -> None:
         config = uvicorn.Config(
-            cast(Any, application or FastPath(self._echo, quart)),
+            cast(Any, application or self._go_on),
             interface="asgi3",
             ws="none",
             log_config=None,
             access_log=False,
         )
         config.load()
+        self._quart = quart
         self._config, self._state = config, ServerState()
+        # What the application offers when it starts.
+        is_own = application is None or application is quart.asgi_app
+        self._offered = {STATE: FastPath(self._go_on, quart, quart.extensions[EXTENSION].settings)} if is_own else {}
         self.connect()
         self.went_on: list[bytes] = []
-        """The bodies that the application found."""
+        """The bodies that were echoed."""
         self.scopes: list[Scope] = []
+        """The requests that went on."""
+        self.has_gone_on = asyncio.Event()
 
     def connect(self) -> None:
         """Open the connection, or another one after it was closed."""
         self.wire = Wire()
-        self.protocol = LimitedProtocol(self._config, self._state, {})
+        self.protocol = LimitedProtocol(self._config, self._state, self._offered)
         self.protocol.connection_made(self.wire)
 
-    async def _echo(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _go_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scopes.append(scope)
+        self.has_gone_on.set()
+        answer: Any = self._echo if scope["path"] == "/api/other" else self._quart.asgi_app
+        await answer(scope, receive, send)
+
+    async def _echo(self, _scope: Scope, receive: Receive, send: Send) -> None:
         body, more = b"", True
         while more:
             message = await receive()
             body, more = body + message.get("body", b""), message.get("more_body", False)
         self.went_on.append(body)
-        self.scopes.append(scope)
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"4")]})
         await send({"type": "http.response.body", "body": b"echo"})
 
@@ -103,6 +116,24 @@ class Line:
             await asyncio.gather(*self._state.tasks)
 
 
+class LineTransport(httpx.AsyncBaseTransport):
+    """Sends each request of a client over a connection of its own, head and body at once."""
+
+    def __init__(self, quart: Quart) -> None:
+        self._quart = quart
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        line, heard = Line(self._quart, self._quart.asgi_app), Heard()
+        lines = b"".join(b"%b: %b\r\n" % header for header in request.headers.raw)
+        head = b"%b %b HTTP/1.1\r\n%b\r\n" % (request.method.encode(), request.url.raw_path, lines)
+        line.send(head + await request.aread())
+        while not (heard.answers or (heard.headers and request.method == "HEAD")):
+            heard.parser.feed_data(await line.written())
+        await line.end()
+        content = heard.answers[0][1] if heard.answers else b""
+        return httpx.Response(heard.parser.get_status_code(), headers=heard.headers, content=content)
+
+
 def request(body: bytes, version: str = "1.1", **changes: str) -> bytes:
     headers = {
         "host": "localhost",
@@ -121,6 +152,10 @@ class Heard:
     def __init__(self) -> None:
         self.parser = httptools.HttpResponseParser(self)
         self.answers: list[tuple[int, bytes]] = []
+        self.headers: list[tuple[bytes, bytes]] = []
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers.append((name, value))
 
     def on_message_begin(self) -> None:
         self._body = b""

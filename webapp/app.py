@@ -24,7 +24,6 @@ from webapp.server.fast_path import FastPath
 from webapp.server.lingering import Lingering
 from webapp.server.security_headers import SecurityHeaders
 from webapp.server.tracing import Application
-from webapp.server.whole_requests import WholeRequests
 
 
 def create_app(settings: Settings) -> Quart:
@@ -66,16 +65,14 @@ def create_app(settings: Settings) -> Quart:
 
 def _add_middleware(app: Quart, settings: Settings) -> None:
     sent_spans = _sent_spans(app, settings)
-    fast_path = FastPath(app.asgi_app, app)  # type: ignore[arg-type]
-    within_budget = bodies.BodyBudget(fast_path, settings)
+    within_budget = bodies.BodyBudget(app.asgi_app, settings)  # type: ignore[arg-type]
     traced = tracing.Tracing(SecurityHeaders(within_budget), sent_spans)
-    patient = heads.BoundedHeads(pace.LeastPace(Lingering(traced)))
-    # The way to add ASGI middleware to Quart.
-    served: Application = WholeRequests(patient, fast_path, sent_spans)
+    served: Application = heads.BoundedHeads(pace.LeastPace(Lingering(traced)))
     if settings.base_path:
         demand_other_path(app, settings.base_path)
         served = BelowPath(served, settings.base_path)
-    app.asgi_app = served  # type: ignore[assignment, method-assign]
+    # The way to add ASGI middleware to Quart.
+    app.asgi_app = FastPath(served, app, settings, sent_spans)  # type: ignore[assignment, method-assign]
 
 
 def _sent_spans(app: Quart, settings: Settings) -> spans.Spans | None:

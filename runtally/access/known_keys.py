@@ -25,10 +25,10 @@ class KnownKeys:
 
     async def holder_of(self, secret: str) -> Actor:
         """Return the holder of this key. Raises what `verify` does; a wrong key is looked up each time."""
-        digest, asked_at = hashlib.sha256(secret.encode()).digest(), self._seconds()
-        holder, known_at = self._holders.get(digest, (None, 0.0))
-        if holder is not None and asked_at - known_at < REMEMBERED_SECONDS:
-            return holder
+        known = self.remembered(secret)
+        if known is not None:
+            return known
+        digest, asked_at = _digest(secret), self._seconds()
         self._holders.pop(digest, None)
         async with self._database.connection() as connection:
             holder = await verify(connection, self._clock(), secret)
@@ -37,3 +37,12 @@ class KnownKeys:
         # What is known is as old as the question.
         self._holders[digest] = holder, asked_at
         return holder
+
+    def remembered(self, secret: str) -> Actor | None:
+        """Return the holder of this key if it was looked up a moment ago, and else None."""
+        holder, known_at = self._holders.get(_digest(secret), (None, 0.0))
+        return holder if self._seconds() - known_at < REMEMBERED_SECONDS else None
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()

@@ -1,7 +1,7 @@
 """Ingest, step by step: decode, normalise, price, store. Content is dropped first; the database comes last."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -10,7 +10,7 @@ from runtally.access.keys import key_id_of
 from runtally.audit import Actor
 from runtally.clock import Clock
 from runtally.errors import Detail, Forbidden, InvalidPayload, MissingProjectId
-from runtally.ingest.decode import BadRun, DecodedRun, SentRequest, decode
+from runtally.ingest.decode import BadRun, DecodedRun, IngestRequest, SentRequest, decode
 from runtally.ingest.normalize import NormalRun, normalize
 from runtally.ingest.writer import Writer
 from runtally.models.run import StoredRun
@@ -22,6 +22,7 @@ from runtally.privacy import ContentRule
 from runtally.retention.rules import LiveRetention
 from runtally.settings import Settings
 from runtally.telemetry import count_runs
+from runtally.waiter import Then, Waiter
 
 LARGE_BYTES = 256 * 1024
 """A larger body takes tens of milliseconds to process, so other requests are answered between its runs."""
@@ -117,60 +118,90 @@ class Ingest:
         Raises `InvalidJson`, `MissingProjectId`, `Forbidden`, `BatchTooLarge`, `InvalidPayload`, `StoreUnavailable` and
         `StoreBusy`; nothing is stored then.
         """
+        receipt: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+        if len(sent.body) <= LARGE_BYTES:
+            self.begin(sent, by=by, on_error=on_error, receipt=receipt)
+        else:
+            request = decode(sent, project_of(sent, by), self._max_runs)
+            prepared = await self.prepare(request.project_id, request.runs, takes_turns=True)
+            self._finish(request, prepared, by, on_error, receipt)
+        return await receipt
+
+    def begin(self, sent: SentRequest, *, by: Actor, on_error: OnError, receipt: Waiter[Receipt]) -> None:
+        """Begin to store the runs of a JSON request that is not large: what `accept` does, without a task that waits.
+
+        Raises what `accept` raises before the runs go to the database; `receipt` receives all else.
+        """
         request = decode(sent, project_of(sent, by), self._max_runs)
-        prepared = await self.prepare(request.project_id, request.runs, takes_turns=len(sent.body) > LARGE_BYTES)
+        normal = self._normalizer(request.project_id)
+        self._finish(request, _sorted(map(normal, request.runs)), by, on_error, receipt)
+
+    def _finish(
+        self, request: IngestRequest, prepared: Prepared, by: Actor, on_error: OnError, receipt: Waiter[Receipt]
+    ) -> None:
         if prepared.rejected and (on_error is OnError.REFUSE or not request.is_batch):
             raise InvalidPayload(details=_located(prepared.rejected, is_batch=request.is_batch))
-        stored = await self.store(prepared.accepted, by=by)
-        return Receipt(
-            ids=stored.ids,
-            duplicates=stored.duplicates,
-            warnings=tuple(dict.fromkeys(warning for normal in prepared.accepted for warning in normal.warnings)),
-            rejected=prepared.rejected if request.is_batch and on_error is OnError.SKIP else None,
-            is_batch=request.is_batch,
-        )
+
+        def committed(stored: Stored) -> None:
+            warnings = dict.fromkeys(warning for normal in prepared.accepted for warning in normal.warnings)
+            rejected = prepared.rejected if request.is_batch and on_error is OnError.SKIP else None
+            receipt.set_result(
+                Receipt(stored.ids, stored.duplicates, tuple(warnings), rejected, is_batch=request.is_batch)
+            )
+
+        self._put(prepared.accepted, by, Then(committed, receipt))
 
     async def prepare(self, project_id: str, runs: Sequence[DecodedRun], *, takes_turns: bool) -> Prepared:
         """Normalise the decoded runs of a project. With `takes_turns`, other requests are answered between two runs."""
-        now = self._clock()
-        since = self._retention.accepted_since(project_id, now)
-        accepted: list[NormalRun] = []
-        rejected: list[RejectedRun] = []
-        for index, sent in enumerate(runs):
+        normal = self._normalizer(project_id)
+        made = []
+        for sent in runs:
             if takes_turns:
                 await asyncio.sleep(0)
+            made.append(normal(sent))
+        return _sorted(made)
+
+    def _normalizer(self, project_id: str) -> Callable[[DecodedRun], NormalRun | tuple[Detail, ...]]:
+        """Return what makes of each decoded run one that can be stored, or says what is wrong with it."""
+        now = self._clock()
+        since = self._retention.accepted_since(project_id, now)
+
+        def normal(sent: DecodedRun) -> NormalRun | tuple[Detail, ...]:
             wrong, whole = (sent.details, sent.rest) if isinstance(sent, BadRun) else ((), sent)
+            if whole is None:
+                return wrong
             try:
-                normal = normalize(whole, project_id, now, self._rule) if whole else None
-                if normal:
-                    # Before anything reads the run further: no name that is hashed or dropped goes any way from here.
-                    self._names.apply(normal.run)
-                if normal and since and normal.run.occurred_at < since:
-                    wrong += (
-                        Detail("timestamp", f"must not be before {since:%Y-%m-%d}: the project keeps no older runs"),
-                    )
+                normal = normalize(whole, project_id, now, self._rule)
             except InvalidPayload as error:
-                wrong += error.details
-            if wrong:
-                rejected.append(RejectedRun(index, wrong))
-            elif normal:
-                accepted.append(normal)
-        if rejected:
-            count_runs(rejected=len(rejected))
-        return Prepared(accepted, tuple(rejected))
+                return wrong + error.details
+            # Before anything reads the run further: no name that is hashed or dropped goes any way from here.
+            self._names.apply(normal.run)
+            if since and normal.run.occurred_at < since:
+                wrong += (Detail("timestamp", f"must not be before {since:%Y-%m-%d}: the project keeps no older runs"),)
+            return wrong or normal
+
+        return normal
 
     async def store(self, accepted: Sequence[NormalRun], *, by: Actor) -> Stored:
         """Price the runs of one project and store them, all or none; when this returns they are committed.
 
         Each run keeps the id of the key that sent it. Raises `StoreUnavailable` and `StoreBusy`.
         """
+        stored: asyncio.Future[Stored] = asyncio.get_running_loop().create_future()
+        self._put(accepted, by, stored)
+        return await stored
+
+    def _put(self, accepted: Sequence[NormalRun], by: Actor, stored: Waiter[Stored]) -> None:
         runs = [self._priced(normal) for normal in accepted]
         key_id = key_id_of(by)
         for run in runs:
             run.key_id = key_id
-        new = await self._writer.store(runs)
-        count_runs(stored=new, duplicate=len(runs) - new, unpriced=sum(run.cost_usd is None for run in runs))
-        return Stored(tuple(run.id for run in runs), len(runs) - new)
+
+        def committed(new: int) -> None:
+            count_runs(stored=new, duplicate=len(runs) - new, unpriced=sum(run.cost_usd is None for run in runs))
+            stored.set_result(Stored(tuple(run.id for run in runs), len(runs) - new))
+
+        self._writer.put(runs, Then(committed, stored))
 
     def _priced(self, normal: NormalRun) -> StoredRun:
         run = normal.run
@@ -197,6 +228,19 @@ def project_of(sent: SentRequest, by: Actor) -> str:
     if project_id is None:
         raise MissingProjectId
     return project_id
+
+
+def _sorted(runs: Iterable[NormalRun | tuple[Detail, ...]]) -> Prepared:
+    accepted: list[NormalRun] = []
+    rejected: list[RejectedRun] = []
+    for index, run in enumerate(runs):
+        if isinstance(run, NormalRun):
+            accepted.append(run)
+        else:
+            rejected.append(RejectedRun(index, run))
+    if rejected:
+        count_runs(rejected=len(rejected))
+    return Prepared(accepted, tuple(rejected))
 
 
 def _located(rejected: Sequence[RejectedRun], *, is_batch: bool) -> tuple[Detail, ...]:

@@ -17,6 +17,7 @@ from runtally.ingest.new_names import NewNames
 from runtally.ingest.queries import insert_runs
 from runtally.models.run import StoredRun
 from runtally.telemetry import WAITING_RUNS
+from runtally.waiter import Waiter
 
 # Large enough that the fixed cost of a statement does not matter, small enough that nobody waits long behind it.
 FLUSHED_AT_ONCE = 2_000
@@ -32,7 +33,7 @@ class _Request(NamedTuple):
 
     project_id: str
     runs: Sequence[StoredRun]
-    answer: asyncio.Future[int]
+    answer: Waiter[int]
 
 
 class Writer:
@@ -63,25 +64,24 @@ class Writer:
             if writer._flushing is not None:
                 await writer._flushing
 
-    async def store(self, runs: Sequence[StoredRun]) -> int:
-        """Store runs of one project, all or none, and return how many were new. When this returns they are committed.
+    def put(self, runs: Sequence[StoredRun], new: Waiter[int]) -> None:
+        """Begin to store runs of one project, all or none; `new` receives how many were new, once they are committed.
 
-        Raises `StoreUnavailable`, and `StoreBusy` without having tried when too many runs wait already, or when they
-        wait for a database that is stuck.
+        Raises `StoreBusy` without having tried when too many runs wait already, or when they wait for a database that
+        is stuck; `new` receives all else.
         """
         if not runs:
-            return 0
+            new.set_result(0)
+            return
         project_id = runs[0].project_id
         self._refuse_if_full(project_id, len(runs))
         self._breaker.refuse_if_stuck()
-        request = _Request(project_id, runs, asyncio.get_running_loop().create_future())
-        self._waiting.setdefault(project_id, deque()).append(request)
+        self._waiting.setdefault(project_id, deque()).append(_Request(project_id, runs, new))
         self._waiting_of[project_id] = self._waiting_of.get(project_id, 0) + len(runs)
         self._runs_waiting += len(runs)
         WAITING_RUNS.inc(len(runs))
         if self._flushing is None:
             self._flushing = asyncio.create_task(self._flush())
-        return await request.answer
 
     def _refuse_if_full(self, project_id: str, runs: int) -> None:
         of_project = self._waiting_of.get(project_id, 0)
@@ -139,7 +139,8 @@ class Writer:
             for request in requests:
                 await self._store([request])
         else:
-            _answer(requests, known)
+            # The next flush begins first, so that the database works meanwhile.
+            asyncio.get_running_loop().call_soon(_answer, requests, known)
 
     def _refuse_waiting(self) -> None:
         """Refuse all waiting requests: each flush of them would otherwise wait as long as the one that failed."""

@@ -6,7 +6,7 @@ key that is used up until a certain moment is refused locally until then: a TAT 
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from time import monotonic_ns
 from typing import NamedTuple, Self
@@ -18,6 +18,7 @@ from runtally.db.stall_breaker import StallBreaker
 from runtally.errors import RuntallyError, StoreUnavailable
 from runtally.limits.rate import Decision, Grant, Rate
 from runtally.limits.stores import LimitStore, opened_store
+from runtally.waiter import Waiter
 
 MAX_REMEMBERED = 10_000
 
@@ -26,7 +27,7 @@ log = structlog.get_logger()
 
 class _Waiting(NamedTuple):
     key: str
-    answer: asyncio.Future[Decision]
+    answer: Waiter[Decision]
 
 
 class Limiter:
@@ -58,18 +59,21 @@ class Limiter:
     async def take(self, key: str, rate: Rate) -> Decision:
         """Count one request against the key's limit; a refused request is not counted.
 
-        A key must always be used with the same rate. Raises `StoreUnavailable`, and `StoreBusy` at once while the store
-        does not answer.
+        A key must always be used with the same rate. Raises `StoreUnavailable`, and what `ask` raises.
         """
         known = self.refusal(key, rate)
         if known is not None:
             return known
+        answer: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
+        self.ask(key, rate, answer)
+        return await answer
+
+    def ask(self, key: str, rate: Rate, answer: Waiter[Decision]) -> None:
+        """Begin to count one request that `refusal` lets pass. Raises `StoreBusy` at once while the store does not answer."""
         self._breaker.refuse_if_stuck()
-        waiting = _Waiting(key, asyncio.get_running_loop().create_future())
-        self._waiting[rate].append(waiting)
+        self._waiting[rate].append(_Waiting(key, answer))
         if self._task is None:
             self._task = asyncio.create_task(self._ask())
-        return await waiting.answer
 
     def refusal(self, key: str, rate: Rate) -> Decision | None:
         """Return the refusal if it is certain without the store; None when only the store knows."""
@@ -97,13 +101,10 @@ class Limiter:
         except Exception as error:  # noqa: BLE001  # Any error is passed to the requests that wait for the answer.
             _fail(waiting, error)
             return
-        turns: Counter[str] = Counter()
-        for one in waiting:
-            turns[one.key] += 1
-            if not one.answer.done():
-                one.answer.set_result(_decision(rate, grants[one.key], turns[one.key]))
         for key, grant in grants.items():
             self._remember(key, rate, grant)
+        # The next question goes first, so that the store works meanwhile.
+        asyncio.get_running_loop().call_soon(_tell, rate, waiting, grants)
 
     def _remember(self, key: str, rate: Rate, grant: Grant) -> None:
         wait_ns = rate.wait_ns(grant.busy_ns)
@@ -114,6 +115,14 @@ class Limiter:
             self._used_up = {key: known for key, known in self._used_up.items() if known[0] > now_ns}
         if len(self._used_up) < MAX_REMEMBERED:
             self._used_up[key] = (now_ns + wait_ns, now_ns + grant.busy_ns)
+
+
+def _tell(rate: Rate, waiting: Sequence[_Waiting], grants: Mapping[str, Grant]) -> None:
+    turns: Counter[str] = Counter()
+    for one in waiting:
+        turns[one.key] += 1
+        if not one.answer.done():
+            one.answer.set_result(_decision(rate, grants[one.key], turns[one.key]))
 
 
 def _fail(waiting: Sequence[_Waiting], error: Exception) -> None:

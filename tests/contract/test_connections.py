@@ -24,7 +24,7 @@ async def test_a_plain_request_needs_no_quart(line: Line, run_of: Callable[[str]
 
     status, headers, body = await line.answer()
 
-    assert (line.went_on, status, msgspec.json.decode(body)) == ([], 200, {"ok": True, "id": "run-1"})
+    assert (line.scopes, status, msgspec.json.decode(body)) == ([], 200, {"ok": True, "id": "run-1"})
     assert headers["content-length"] == str(len(body))
     assert not line.wire.closed
 
@@ -277,3 +277,87 @@ async def test_a_trusted_proxy_reports_the_address_of_the_client(
     await line.answer()
 
     assert asked == ["203.0.113.7"]
+
+
+async def test_a_body_that_comes_at_once_behind_its_head_needs_no_quart(
+    line: Line, run_of: Callable[[str], bytes]
+) -> None:
+    whole = request(run_of("run-1"))
+    size = whole.index(b"\r\n\r\n") + 4
+
+    line.send(whole[:size], whole[size:-5], whole[-5:])
+
+    assert (await line.answer())[0] == 200
+    assert line.scopes == []
+
+
+async def test_a_body_that_comes_late_goes_the_longer_way(line: Line, run_of: Callable[[str], bytes]) -> None:
+    whole = request(run_of("run-1"))
+
+    line.send(whole[:-5])
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await line.has_gone_on.wait()
+    line.send(whole[-5:])
+
+    assert (await line.answer())[0] == 200
+
+
+async def test_a_large_body_that_comes_in_pieces_goes_the_longer_way(line: Line, project_id: str) -> None:
+    runs = [make_run(runId=f"run-{number}", metadata={"note": "x" * 900}) for number in range(100)]
+    whole = request(msgspec.json.encode({"projectId": project_id, "runs": runs}))
+
+    line.send(whole[:70_000], whole[70_000:])
+
+    assert (await line.answer())[0] == 200
+    assert len(line.scopes) == 1
+
+
+async def test_a_request_that_comes_before_the_answer_to_another_waits_for_it(
+    line: Line, run_of: Callable[[str], bytes]
+) -> None:
+    for number in range(3):
+        line.send(request(run_of(f"run-{number}")))
+
+    answers = [await line.answer() for _ in range(3)]
+
+    assert [msgspec.json.decode(body)["id"] for _, _, body in answers] == ["run-0", "run-1", "run-2"]
+
+
+async def test_a_client_that_does_not_read_its_answers_is_not_written_to(
+    line: Line, run_of: Callable[[str], bytes]
+) -> None:
+    line.protocol.pause_writing()
+    line.send(request(run_of("run-1")))
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await line.has_gone_on.wait()
+    assert line.wire.answers.empty()
+
+    line.protocol.resume_writing()
+
+    assert (await line.answer())[0] == 200
+
+
+async def test_a_connection_is_kept_between_requests_and_closed_once_it_is_idle(
+    line: Line, run_of: Callable[[str], bytes]
+) -> None:
+    line.protocol.timeout_keep_alive = 1
+    for number in range(2):
+        line.send(request(run_of(f"run-{number}")))
+        await line.answer()
+        assert not line.wire.closed
+
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await line.wire.is_closed.wait()
+
+
+async def test_a_half_request_is_given_to_the_parser_when_the_server_stops(
+    line: Line, run_of: Callable[[str], bytes]
+) -> None:
+    whole = request(run_of("run-1"))
+    line.send(whole[:-5])
+
+    line.protocol.shutdown()
+    line.send(whole[-5:])
+
+    status, headers, _ = await line.answer()
+    assert (status, headers["connection"], line.wire.closed) == (200, "close", True)

@@ -13,7 +13,7 @@ import api
 from api import otlp_answers
 from runtally.errors import StoreBusy
 from runtally.settings import Settings
-from webapp.server.fast_path import send_reply
+from webapp.server.fast_path import headers_of
 from webapp.server.tracing import Application, Message, Receive, Scope, Send
 
 # Room for so many of the largest bodies, and of those of OTLP, which a Collector makes large.
@@ -112,8 +112,9 @@ class BodyBudget:
 
         async def send_on(message: Message) -> None:
             nonlocal has_begun
-            has_begun = True
             await send(message)
+            # An answer that is broken off while it waits has not begun.
+            has_begun = True
 
         try:
             await self._app(scope, receive_within, send_on)
@@ -122,7 +123,8 @@ class BodyBudget:
         if is_refused and not has_begun:
             content_type = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
             refused = api.refusal_at(scope["path"], content_type.decode("latin-1"), StoreBusy())
-            await send_reply(refused, send)
+            await send({"type": "http.response.start", "status": refused.status, "headers": headers_of(refused)})
+            await send({"type": "http.response.body", "body": refused.body})
 
 
 async def forget(_: BaseException | None) -> None:

@@ -1,5 +1,7 @@
 """Uvicorn's HTTP protocol with time and size limits on heads; head and body of an answer are written together.
 
+A whole request to an endpoint that comes alone, plainly written, is answered by the fast path: uvicorn sees none of it.
+
 Uvicorn's parser would accept headers for ever, and two writes are two system calls and two packets for each run.
 Requests that are not HTTP get our usual error answer, although no application sees them.
 
@@ -8,7 +10,6 @@ callbacks of httptools, and a few names of uvicorn's own class, which `tests/uni
 """
 
 import asyncio
-import re
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -18,7 +19,10 @@ from werkzeug.exceptions import BadRequest, HTTPException, RequestHeaderFieldsTo
 
 from api.errors import refusal
 from runtally.ids import uuid7
+from webapp.server.fast_path import STATE, FastPath, Headers, headers_of
 from webapp.server.lingering import LINGER_BYTES, SILENT_SECONDS
+from webapp.server.plain_heads import HOST
+from webapp.server.plain_heads import MAX_BYTES as MAX_PLAIN_HEAD_BYTES
 from webapp.server.security_headers import headers_for
 
 # Several times what proxies and browsers send.
@@ -31,13 +35,13 @@ MAX_TARGET_BYTES = 64 * 1024 - 1
 HEAD_SECONDS = 60.0
 # Longer answers are not held back, so that the bytes waiting for their reader are known.
 MAX_HELD_BYTES = 64 * 1024
-WHOLE = "runtally.whole"
-"""The ASGI extension of a request whose body has arrived before the application is called."""
-_WHOLE_EXTENSIONS: dict[str, dict[object, object]] = {WHOLE: {}}
-# A name, as the labels that DNS allows, or an address; Quart fails on any other.
-_HOST = re.compile(rb"(?:[\w-]{1,63}(?:\.[\w-]{1,63})*\.?|\[[\da-fA-F:.]+\])?(?::\d*)?")
+# So long, and so much, the fast path waits for a body that comes behind its head; then uvicorn does.
+BEHIND_SECONDS = 0.2
+MAX_BEHIND_BYTES = 64 * 1024
 _ONLY_READING = frozenset({b"GET", b"HEAD"})
+_END = b"\r\n\r\n"
 _GO_ON = b"HTTP/1.1 100 "
+_STATUS_LINES = {status.value: f"HTTP/1.1 {status} {status.phrase}\r\n".encode() for status in HTTPStatus}
 
 
 class Joined:
@@ -138,12 +142,20 @@ class LimitedProtocol(HttpToolsProtocol):
     _fault: HTTPException = BadRequest()
     # Bytes to read and drop from a client that was refused and may still be sending.
     _to_drop: int | None = None
+    # Of a request that the fast path answers: its method meanwhile, what came behind it, and half of the next one.
+    _answers: bytes | None = None
+    _keeps = True
+    _behind = b""
+    _half = b""
+    _answered_at = 0.0
 
     def __init__(self, *args: Any, **options: Any) -> None:  # noqa: ANN401  # uvicorn's.
         super().__init__(*args, **options)
         self.parser = _Parser(self)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn has it.
+        self._fast_path: FastPath | None = self.app_state.get(STATE)
+        self._wire = transport
         self._joined = Joined(transport, self.loop)
         # The joined transport passes all other calls on.
         super().connection_made(cast(asyncio.Transport, self._joined))
@@ -158,7 +170,67 @@ class LimitedProtocol(HttpToolsProtocol):
             self._to_drop -= len(data)
             if self._to_drop < 0:
                 self._joined.close()
+        elif self._answers is not None:
+            self._behind += data
+            self.flow.pause_reading()
+        elif self._fast_path is None or not self._is_between_requests or not self._answer_fast(self._half + data):
+            self._feed(data)
+
+    @property
+    def _is_between_requests(self) -> bool:
+        return not (self._unanswered or self._is_in_body or self._head_bytes)
+
+    def _answer_fast(self, data: bytes) -> bool:
+        """Begin to answer these bytes, or wait for the rest of them; False if they are for uvicorn."""
+        head, end, _ = data[:MAX_PLAIN_HEAD_BYTES].partition(_END)
+        if not end or self._fast_path is None or self.flow.write_paused:
+            return False
+        asked = self._fast_path.asked(head + end, self.client, self.scheme, self.config)
+        missing = 0 if asked is None else len(head) + len(_END) + asked.head.length - len(data)
+        if asked is None or missing < 0 or (missing and asked.head.length > MAX_BEHIND_BYTES):
+            return False
+        if not self._half:
+            self._stay()
+        if missing:
+            self._timer = self._timer or self.loop.call_later(BEHIND_SECONDS, self._feed, b"")
+            self._half = data
+            return True
+        self._stay()
+        self._half, self._answers, self._keeps = b"", asked.head.method, asked.head.keeps
+        task = self._fast_path.answer(asked, data[len(head) + len(_END) :], self._write_answer)
+        if task is not None:
+            self.tasks.add(task)
+            task.add_done_callback(self.tasks.discard)
+        return True
+
+    def _write_answer(self, status: int, headers: Headers, body: bytes) -> None:
+        self._answers = None
+        if self._wire.is_closing():
             return
+        self._wire.write(self._encoded(status, headers if self._keeps else [*headers, (b"connection", b"close")], body))
+        if not self._keeps:
+            self._wire.close()
+            return
+        self._answered_at = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self.timeout_keep_alive_handler()
+        behind, self._behind = self._behind, b""
+        if behind:
+            self.flow.resume_reading()
+            self.data_received(behind)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close a connection that has long been idle; one timer serves all requests that the fast path answers."""
+        left = self._answered_at + self.timeout_keep_alive - self.loop.time()
+        if left <= 0 and self._answers is None and not self._half:
+            super().timeout_keep_alive_handler()
+        else:
+            self.timeout_keep_alive_task = self.loop.call_later(max(left, 1.0), self.timeout_keep_alive_handler)
+
+    def _feed(self, data: bytes) -> None:
+        if self._half:
+            self._stay()
+            data, self._half = self._half + data, b""
         self._bytes_without_body += len(data)
         super().data_received(data)
         if self._is_in_head:
@@ -182,12 +254,27 @@ class LimitedProtocol(HttpToolsProtocol):
         Half a request is dropped, and so is one that only reads: a browser that closes a page looks the same, and its
         query should end.
         """
-        if not self._unanswered or self._is_in_body or self.parser.get_method() in _ONLY_READING:
+        if self._half:
+            self._feed(b"")
+        if self._answers is None:
+            is_dropped = not self._unanswered or self._is_in_body or self.parser.get_method() in _ONLY_READING
+        else:
+            is_dropped = self._answers in _ONLY_READING
+        if is_dropped:
             return False
         self.shutdown()
         if self._timer is None:
             self._close_in(HEAD_SECONDS)
         return True
+
+    def shutdown(self) -> None:
+        """Close the connection once all that was asked is answered."""
+        if self._half:
+            self._feed(b"")
+        if self._answers is None:
+            super().shutdown()
+        else:
+            self._keeps = False
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -209,7 +296,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         if not self._asks_for_upgrade:
-            self._is_in_head = False
+            self._is_in_head, self._head_bytes = False, 0
             self._stay()
             self._check_head()
             super().on_headers_complete()
@@ -224,7 +311,7 @@ class LimitedProtocol(HttpToolsProtocol):
         hosts = [value for name, value in self.headers if name == b"host"]
         if len(hosts) > 1 or not (hosts or self.parser.get_http_version() == "1.0"):
             raise _BadHead
-        if not all(_HOST.fullmatch(host.strip(b" \t")) for host in hosts):
+        if not all(HOST.fullmatch(host.strip(b" \t")) for host in hosts):
             raise _BadHead
 
     def on_body(self, body: bytes) -> None:
@@ -234,7 +321,6 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         if not self._asks_for_upgrade:
             self._is_in_body = False
-            self.scope["extensions"] = _WHOLE_EXTENSIONS
             super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -258,25 +344,18 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._unanswered and not is_only_one:
             self.shutdown()
             return
-        self._joined.write(self._encoded(error))
+        reply = refusal(error)
+        headers = headers_of(reply)
+        headers += [(b"connection", b"close"), (b"x-request-id", uuid7().hex.encode()), *headers_for(is_secure=False)]
+        self._joined.write(self._encoded(reply.status, headers, reply.body))
         self._joined.write_eof()
         # A client that is still sending would be cut off, and lose the answer.
         self._to_drop = LINGER_BYTES
         self._close_in(SILENT_SECONDS)
 
-    def _encoded(self, error: HTTPException) -> bytes:
-        reply = refusal(error)
-        headers = [
-            *self.server_state.default_headers,
-            *((name.lower().encode(), value.encode("latin-1")) for name, value in reply.headers.items()),
-            (b"content-length", b"%d" % len(reply.body)),
-            (b"connection", b"close"),
-            (b"x-request-id", uuid7().hex.encode()),
-            *headers_for(is_secure=False),
-        ]
-        status = HTTPStatus(reply.status)
-        lines = b"".join(b"%b: %b\r\n" % header for header in headers)
-        return b"HTTP/1.1 %d %b\r\n%b\r\n%b" % (status.value, status.phrase.encode(), lines, reply.body)
+    def _encoded(self, status: int, headers: Headers, body: bytes) -> bytes:
+        lines = b"".join([b"%b: %b\r\n" % header for header in (*self.server_state.default_headers, *headers)])
+        return b"%b%b\r\n%b" % (_STATUS_LINES[status], lines, body)
 
     def _close_in(self, seconds: float) -> None:
         self._stay()

@@ -150,11 +150,11 @@ async def post_to(client: quart_typing.TestClientProtocol, project_id: str) -> h
 async def test_runs_that_cannot_be_stored_are_stored_when_sent_again(
     own_app: Quart, database: Database, project_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def unavailable(*_: object) -> int:
+    def unavailable(*_: object) -> None:
         raise StoreUnavailable
 
     with monkeypatch.context() as patch:
-        patch.setattr(Writer, "store", unavailable)
+        patch.setattr(Writer, "put", unavailable)
         response = await post_to(own_app.test_client(), project_id)
     assert_refused(response, 503, 14)
     assert response.headers["retry-after"] in {"1", "2", "3"}
@@ -164,10 +164,10 @@ async def test_runs_that_cannot_be_stored_are_stored_when_sent_again(
 
 
 async def test_a_bug_is_no_partial_success(own_app: Quart, project_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def broken(*_: object) -> int:
+    def broken(*_: object) -> None:
         raise RuntimeError("a canary")
 
-    monkeypatch.setattr(Writer, "store", broken)
+    monkeypatch.setattr(Writer, "put", broken)
     response = await post_to(own_app.test_client(), project_id)
 
     assert_refused(response, 500, 13)

@@ -85,13 +85,13 @@ async def test_many_exports_in_one_request_are_stored_at_once(
     )
     body = as_json(make_metrics(*sums, resource={"service.name": "continue-cli", "runtally.project": project_id}))
     stored: list[int] = []
-    store = Writer.store
+    put = Writer.put
 
-    async def counted(writer: Writer, runs: Any, *rest: Any) -> Any:  # noqa: ANN401  # As the original.
+    def counted(writer: Writer, runs: Any, *rest: Any) -> None:  # noqa: ANN401  # As the original.
         stored.append(len(runs))
-        return await store(writer, runs, *rest)
+        put(writer, runs, *rest)
 
-    monkeypatch.setattr(Writer, "store", counted)
+    monkeypatch.setattr(Writer, "put", counted)
     async with create_app(settings_for(database_url, otlp_metrics=project_id)).test_app() as running:
         client = running.app.test_client()  # type: ignore[attr-defined]  # Quart's TestApp holds it.
         headers = {**JSON, "Authorization": f"Bearer {INGEST_KEY}"}

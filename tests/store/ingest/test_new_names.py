@@ -15,6 +15,7 @@ from runtally.models.run import StoredRun
 from runtally.runs.conditions import conditions_of
 from runtally.runs.queries import select_totals
 from runtally.usage.filter import Period, RunFilter
+from tests.store.ingest.putting import put
 from tests.store.usage.made import NOW, differences, made
 
 CAP = 5
@@ -43,7 +44,7 @@ async def store(database: Database, *requests: list[StoredRun]) -> None:
     """Store requests as a process does that has just begun."""
     async with Writer.opened(database, queued=False) as writer:
         for runs in requests:
-            await writer.store(runs)
+            await put(writer, runs)
 
 
 async def models_of(database: Database, age: timedelta = TODAY) -> dict[tuple[str, str], int]:

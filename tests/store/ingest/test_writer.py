@@ -15,6 +15,7 @@ from runtally.ingest import writer as module
 from runtally.ingest.queries import insert_runs
 from runtally.ingest.writer import Writer
 from runtally.models.run import Status, StoredRun
+from tests.store.ingest.putting import put
 
 NOW = datetime(2026, 3, 29, 1, 7, 5, 123456, tzinfo=UTC)
 
@@ -41,7 +42,7 @@ async def stored(database: Database, project_id: str) -> int:
 async def test_requests_of_one_flush_each_get_their_number_of_new_runs(database: Database, project_id: str) -> None:
     async with Writer.opened(database, queued=False) as writer:
         new = await asyncio.gather(
-            *(writer.store([made(project_id, f"r{number % 20}"), made(project_id, "shared")]) for number in range(60))
+            *(put(writer, [made(project_id, f"r{number % 20}"), made(project_id, "shared")]) for number in range(60))
         )
 
     assert sum(new) == await stored(database, project_id) == 21
@@ -62,9 +63,9 @@ async def test_a_flush_takes_all_runs_that_arrived_during_the_one_before(
 
     monkeypatch.setattr(module, "insert_runs", counted)
     async with Writer.opened(database, queued=False) as writer:
-        first = asyncio.create_task(writer.store([made(project_id)]))
+        first = asyncio.create_task(put(writer, [made(project_id)]))
         await begun.wait()
-        await asyncio.gather(first, *(writer.store([made(project_id)]) for _ in range(40)))
+        await asyncio.gather(first, *(put(writer, [made(project_id)]) for _ in range(40)))
 
     assert flushes == [1, 40]
 
@@ -73,9 +74,9 @@ async def test_a_row_that_cannot_be_stored_fails_its_own_request_alone(database:
     poisoned = made(project_id, latency_ms=2**70)
     async with Writer.opened(database, queued=False) as writer:
         answers = await asyncio.gather(
-            writer.store([made(project_id)]),
-            writer.store([made(project_id), poisoned]),
-            writer.store([made(project_id)]),
+            put(writer, [made(project_id)]),
+            put(writer, [made(project_id), poisoned]),
+            put(writer, [made(project_id)]),
             return_exceptions=True,
         )
 
@@ -90,8 +91,8 @@ async def test_too_many_waiting_runs_are_refused_at_once(
     monkeypatch.setattr(module, "MAX_WAITING_OF_PROJECT", 3)
     monkeypatch.setattr(module, "MAX_WAITING", 5)
     async with Writer.opened(database, queued=False) as writer:
-        sent = [asyncio.create_task(writer.store([made(project_id)])) for _ in range(5)]
-        others = [asyncio.create_task(writer.store([made(f"{project_id}-{number}")])) for number in range(4)]
+        sent = [asyncio.create_task(put(writer, [made(project_id)])) for _ in range(5)]
+        others = [asyncio.create_task(put(writer, [made(f"{project_id}-{number}")])) for number in range(4)]
         answers = await asyncio.gather(*sent, *others, return_exceptions=True)
 
     assert [type(answer) for answer in answers] == [int, int, int, StoreBusy, StoreBusy, int, int, StoreBusy, StoreBusy]
@@ -106,7 +107,7 @@ async def test_a_request_of_more_runs_than_may_wait_is_taken_when_nothing_waits(
     monkeypatch.setattr(module, "MAX_WAITING", 5)
 
     async with Writer.opened(database, queued=False) as writer:
-        assert await writer.store([made(project_id) for _ in range(6)]) == 6
+        assert await put(writer, [made(project_id) for _ in range(6)]) == 6
 
 
 async def test_projects_take_turns(database: Database, project_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +116,7 @@ async def test_projects_take_turns(database: Database, project_id: str, monkeypa
     done: list[str] = []
 
     async def store(writer: Writer, name: str) -> None:
-        await writer.store([made(name)])
+        await put(writer, [made(name)])
         done.append(name)
 
     async with Writer.opened(database, queued=False) as writer:
@@ -126,7 +127,7 @@ async def test_projects_take_turns(database: Database, project_id: str, monkeypa
 
 async def test_closing_stores_all_accepted_runs(database: Database, project_id: str) -> None:
     async with Writer.opened(database, queued=False) as writer:
-        waiting = [asyncio.create_task(writer.store([made(project_id)])) for _ in range(10)]
+        waiting = [asyncio.create_task(put(writer, [made(project_id)])) for _ in range(10)]
         await asyncio.sleep(0)
 
     assert await stored(database, project_id) == 10
@@ -138,7 +139,7 @@ async def test_without_a_database_every_request_fails() -> None:
         Database("postgresql://nobody@127.0.0.1:1/none") as away,
         Writer.opened(away, queued=False) as writer,
     ):
-        answers = await asyncio.gather(*(writer.store([made("p")]) for _ in range(3)), return_exceptions=True)
+        answers = await asyncio.gather(*(put(writer, [made("p")]) for _ in range(3)), return_exceptions=True)
 
     assert [type(answer) for answer in answers] == [StoreUnavailable] * 3
 
@@ -157,14 +158,14 @@ async def test_requests_are_refused_behind_a_stuck_flush_and_served_afterwards(
 
     monkeypatch.setattr(module, "insert_runs", stuck)
     async with Writer.opened(database, queued=False) as writer:
-        first = asyncio.create_task(writer.store([made(project_id)]))
+        first = asyncio.create_task(put(writer, [made(project_id)]))
         await begun.wait()
         monkeypatch.setattr(stall_breaker, "STUCK_SECONDS", -1.0)
         with pytest.raises(StoreBusy):
-            await writer.store([made(project_id)])
+            await put(writer, [made(project_id)])
         go_on.set()
         assert await first == 1
-        assert await writer.store([made(project_id)]) == 1
+        assert await put(writer, [made(project_id)]) == 1
 
 
 async def test_who_waits_behind_a_flush_that_was_stuck_and_failed_is_refused_with_it(
@@ -179,9 +180,9 @@ async def test_who_waits_behind_a_flush_that_was_stuck_and_failed_is_refused_wit
 
     monkeypatch.setattr(module, "insert_runs", cut_off)
     async with Writer.opened(database, queued=False) as writer:
-        first = asyncio.create_task(writer.store([made(project_id)]))
+        first = asyncio.create_task(put(writer, [made(project_id)]))
         await begun.wait()
-        second = asyncio.create_task(writer.store([made(project_id)]))
+        second = asyncio.create_task(put(writer, [made(project_id)]))
         await asyncio.sleep(0)
         monkeypatch.setattr(stall_breaker, "STUCK_SECONDS", -1.0)
         go_on.set()

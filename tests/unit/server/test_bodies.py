@@ -1,11 +1,14 @@
 """Bodies of requests that arrive in pieces."""
 
+import asyncio
 import tracemalloc
 
 import pytest
 from werkzeug.exceptions import RequestEntityTooLarge
 
-from webapp.server.bodies import BodyInPieces
+from tests.serving import settings_for
+from webapp.server.bodies import BodyBudget, BodyInPieces
+from webapp.server.tracing import Message, Receive, Scope, Send
 
 PIECES = (b"one ", b"", b"two ", b"three")
 
@@ -67,3 +70,30 @@ async def test_a_body_of_many_small_pieces_takes_little_more_memory_than_its_byt
 
     assert taken < 2 * 300_000
     assert await body == b"".join(number.to_bytes(3) for number in range(100_000))
+
+
+async def test_an_answer_that_is_broken_off_before_it_began_is_one_that_there_was_no_room_for() -> None:
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b" " * 1024 * 1024, "more_body": True}
+
+    async def send(message: Message) -> None:
+        # As where an early answer looks whether the rest of the request is here.
+        await asyncio.sleep(0.01)
+        sent.append(message)
+
+    async def answering(_scope: Scope, receive: Receive, send: Send) -> None:
+        """As Quart, whose answer is broken off when its client seems to be gone."""
+        while (await receive())["type"] == "http.request":
+            pass
+        answer = asyncio.ensure_future(send({"type": "http.response.start", "status": 413, "headers": []}))
+        await asyncio.sleep(0)
+        answer.cancel()
+        await asyncio.wait([answer])
+
+    settings = settings_for("postgresql://nowhere", max_body_bytes=1024, otlp_max_body_bytes=1024)
+    scope: Scope = {"type": "http", "path": "/api/ingest", "headers": []}
+    await BodyBudget(answering, settings)(scope, receive, send)
+
+    assert [message.get("status") for message in sent] == [503, None]
