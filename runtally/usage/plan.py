@@ -25,6 +25,10 @@ Group: TypeAlias = tuple[str | None, ...]
 """The value of each dimension; None where runs have none, and `OTHER` for all other values."""
 
 
+class TooManyGroups(Exception):
+    """There are more groups than a question reads."""
+
+
 @dataclass(frozen=True, slots=True)
 class GroupQuestion:
     """A question about groups: its filter, its time and its dimensions."""
@@ -38,6 +42,8 @@ class GroupQuestion:
     """The number of groups in the answer, those with the highest rank; all others are one group."""
     named: tuple[Group, ...] | None = None
     """The groups that rows tell apart; with None all of them."""
+    most: int | None = None
+    """The groups that are read at the most; with more of them rows raise `TooManyGroups`."""
     rank_by: str = "cost_usd"
     """The measure that groups are ranked by, or a sum of several, one of `RANKS`."""
     latencies: LatencyDetail = LatencyDetail.BUCKETS
@@ -60,7 +66,7 @@ class GroupQuestion:
     def of_ranks(self) -> Self:
         """Return the question that reads only the measures of ranks."""
         measures = (*self.ranked_measures, "runs")
-        return replace(self, timeline=self.timeline.as_one_bucket(), measures=measures, named=None)
+        return replace(self, timeline=self.timeline.as_one_bucket(), measures=measures, named=None, most=None)
 
     @property
     def is_of_models(self) -> bool:

@@ -22,7 +22,7 @@ from runtally.usage.groups.ranks import Rank, Ranks, added, highest
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.groups.slices import SliceKey
 from runtally.usage.memo import DayMemo
-from runtally.usage.plan import Group, GroupQuestion
+from runtally.usage.plan import Group, GroupQuestion, TooManyGroups
 from runtally.usage.question import LatencyDetail
 from runtally.usage.sketch import NO_LATENCIES, Latencies, Latency
 from runtally.usage.totals import Totals, group_sum, total_of
@@ -209,8 +209,11 @@ async def _names(question: GroupQuestion, parts: Sequence[Part]) -> tuple[tuple[
         return await _highest(question, parts, [None]), None
     if max(len(one.places) for one in ranks) * open_.buckets > FEW_ROWS:
         return await _highest(question, parts, [*ranks, await open_.ranks_up_to(question, MAX_RANKS)]), None
-    # The sums of few take no longer than the ranks, and one statement instead of two.
-    rows = await open_.rows(replace(question, named=None))
+    try:
+        # The sums of few take no longer than the ranks, and one statement instead of two.
+        rows = await open_.rows(replace(question, named=None, most=FEW_ROWS))
+    except TooManyGroups:
+        return await _highest(question, parts, [*ranks, await open_.ranks_up_to(question, MAX_RANKS)]), None
     return highest([*ranks, ranks_of(question, rows.groups)], question.limit), rows
 
 

@@ -30,7 +30,7 @@ from runtally.usage.groups.slices import (
     unusual,
     value_slices,
 )
-from runtally.usage.plan import Group, GroupQuestion
+from runtally.usage.plan import Group, GroupQuestion, TooManyGroups
 from runtally.usage.sources import Source
 from runtally.usage.summary_queries import runs_during, stored_in, totals_reader
 from runtally.usage.sums.tables import SLICES
@@ -218,8 +218,11 @@ async def count_groups(connection: Connection, asked: PlannedQuestion, most: int
 
 
 async def select_groups(connection: Connection, asked: PlannedQuestion) -> GroupRows:
-    """Read the sums of the named groups, and of all others as one, over the whole time and in each bucket."""
-    found = Conditions()
+    """Read the sums of the named groups, and of all others as one, over the whole time and in each bucket.
+
+    Raises `TooManyGroups` where there are more than the question reads.
+    """
+    found, most = Conditions(), asked.question.most
     slices = _slices_sql(found, asked, is_read_twice=True)
     result = GroupRows()
     if slices is None:
@@ -232,6 +235,10 @@ async def select_groups(connection: Connection, asked: PlannedQuestion) -> Group
         else:
             place = result.slices if kind == _SLICE else result.valued
             place[number, read_group(group)] = totals_of(values)
+    if most is not None and (
+        len(result.groups) > most or len(result.slices) > most * len(asked.question.timeline.starts)
+    ):
+        raise TooManyGroups
     return result
 
 
@@ -295,9 +302,15 @@ def _groups_sql(found: Conditions, question: GroupQuestion, rest_of: Dimension |
     group = f"ARRAY[{', '.join(names)}]::text[]"
     # An erased project leaves sums of zero to those of all projects, and nobody should read the names of its models.
     by = f"GROUP BY {', '.join(names)} HAVING sum(runs) <> 0" if names else "HAVING count(*) > 0"
-    selects = [f"SELECT {_GROUP}, 0, {group}, {sums} FROM grouped {by}"]
-    if len(question.timeline.starts) > 1:
-        selects.append(f"SELECT {_SLICE}, number, {group}, {', '.join(question.measures)} FROM grouped WHERE runs <> 0")
+    buckets = len(question.timeline.starts)
+    # One more than there may be is all that is read of too many.
+    limits = (
+        ("", "") if question.most is None else (f" LIMIT {question.most + 1}", f" LIMIT {question.most * buckets + 1}")
+    )
+    selects = [f"(SELECT {_GROUP}, 0, {group}, {sums} FROM grouped {by}{limits[0]})"]
+    if buckets > 1:
+        measures = ", ".join(question.measures)
+        selects.append(f"(SELECT {_SLICE}, number, {group}, {measures} FROM grouped WHERE runs <> 0{limits[1]})")
     if rest_of is not None:
         selects.append(_valued_sql(question, rest_of))
     return f""",

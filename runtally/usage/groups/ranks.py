@@ -94,6 +94,7 @@ def highest(ranks: Sequence[Ranks], limit: int) -> tuple[Group, ...]:
     Each range is walked from its highest rank down, until no group that is left can be among them. A value that is called as the
     rest is in an answer belongs to the rest: the answer could not tell the two apart.
     """
+    ranks = [one for one in ranks if one.places]
     walks = [_named(one) for one in ranks]
     if len(walks) == 1:
         return tuple(_group(name) for name, _ in islice(walks[0], limit))

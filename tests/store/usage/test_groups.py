@@ -228,6 +228,11 @@ async def check_limited(database: Database, question: GroupQuestion, answer: Gro
         async with database.snapshot() as connection:
             assert await read_groups(connection, limited, MEMO) == found
             assert await read_groups(connection, limited, MEMO) == found
+    # Of more groups than are read at once the ranks are read first.
+    for few in (0, 1, 3):
+        with patch.object(groups, "FEW_ROWS", few):
+            async with database.snapshot() as connection:
+                assert await read_groups(connection, limited, MEMO) == found
     names = list(answer.groups)
     ranks = [(one.totals.cost_usd, one.totals.runs) for one in answer.groups.values()]
     assert ranks == sorted(ranks, reverse=True)
