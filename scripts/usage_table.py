@@ -11,7 +11,7 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 OWN = CHECKOUT / "clients" / "python" / "src" / "runtally_client"
-SERVER = CHECKOUT / "runtally" / "ingest"
+SERVER = CHECKOUT / "runtally"
 TYPESCRIPT = CHECKOUT / "clients" / "typescript" / "src" / "table.ts"
 GUIDE = CHECKOUT / "docs" / "sending.md"
 BEGIN, END = "<!-- usage table: written by scripts/usage_table.py -->", "<!-- end of the usage table -->"

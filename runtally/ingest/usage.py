@@ -8,10 +8,10 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from runtally.fields import MAX_COUNT, camel
-from runtally.ingest.vendor_usage import tokens_of
 from runtally.models.run import StoredRun
 from runtally.money import MAX_USD, to_usd
 from runtally.units import TOKEN_KINDS, read_units
+from runtally.vendor_usage import tokens_of
 
 _FIELDS = {camel(kind.count_column): kind.count_column for kind in TOKEN_KINDS}
 _BESIDE = ("cached_input_tokens", "cache_write_tokens")

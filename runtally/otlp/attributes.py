@@ -103,6 +103,13 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
             "ai.response.providerMetadata", "langsmith.metadata.usage_metadata", "metadata.usage_object", "gen_ai.usage.output_token_details",
         ),
     ),
+    "tier": (
+        parse.text,
+        (
+            "openai.response.service_tier", "gen_ai.openai.response.service_tier", "ai.response.providerMetadata",
+            "langsmith.metadata.usage_metadata", "openai.request.service_tier", "gen_ai.openai.request.service_tier",
+        ),
+    ),
     "vendor_input": (parse.count, ("ai.response.providerMetadata",)),
     "counted_apart": (parse.flag, ("ai.response.providerMetadata", "langfuse.observation.usage_details")),
     "audio_input": (
@@ -211,6 +218,7 @@ MEANING = {
     "written": "`cacheWriteTokens`",
     "written_1h": "`units.cacheWrite1h`",
     "reasoning": "`reasoningTokens`",
+    "tier": "`serviceTier`, that of the answer first",
     "vendor_input": "Anthropic's own count, which shows whether the input includes cached tokens",
     "counted_apart": "the AI SDK's form of version 4, whose input has no cached tokens",
     "audio_input": "`audioInputTokens`, less cached ones",

@@ -15,6 +15,7 @@ import msgspec
 from runtally.fields import MAX_COUNT, MAX_NAME
 from runtally.money import MAX_USD
 from runtally.otlp.values import Scalar, Value
+from runtally.vendor_usage import tokens_of
 
 MAX_ITEMS = 20
 """The most items of a list that is kept."""
@@ -195,6 +196,7 @@ class _Writes(msgspec.Struct):
 
 
 class _VendorUsage(msgspec.Struct):
+    service_tier: str | None = None
     cost: float | str | None = None
     input_tokens: float | None = None
     cache_read_input_tokens: float | None = None
@@ -210,35 +212,15 @@ class _Vendor(msgspec.Struct):
     cacheCreationInputTokens: float | None = None  # noqa: N815  # As it is sent.
     cachedPromptTokens: float | None = None  # noqa: N815  # As it is sent.
     reasoningTokens: float | None = None  # noqa: N815  # As it is sent.
+    serviceTier: str | None = None  # noqa: N815  # As it is sent.
 
 
 class _Vendors(msgspec.Struct):
     anthropic: _Vendor | None = None
     bedrock: _Vendor | None = None
     openai: _Vendor | None = None
+    google: _Vendor | None = None
     openrouter: _Vendor | None = None
-
-
-_Number = int | float | str | None
-
-
-class _LangChainDetails(msgspec.Struct):
-    cache_read: _Number = None
-    cache_creation: _Number = None
-    ephemeral_5m_input_tokens: _Number = None
-    ephemeral_1h_input_tokens: _Number = None
-    reasoning: _Number = None
-    audio: _Number = None
-
-
-class _LangChainUsage(msgspec.Struct):
-    """Token counts as LangChain names them."""
-
-    input_tokens: _Number = None
-    output_tokens: _Number = None
-    total_tokens: _Number = None
-    input_token_details: _LangChainDetails | None = None
-    output_token_details: _LangChainDetails | None = None
 
 
 def invocation_parameters(value: Value) -> Found:
@@ -262,7 +244,7 @@ def provider_metadata(value: Value) -> Found:
     if sent is None:
         return {}
     found: Found = {}
-    for vendor in filter(None, (sent.anthropic, sent.bedrock, sent.openai)):
+    for vendor in filter(None, (sent.anthropic, sent.bedrock, sent.openai, sent.google)):
         usage = vendor.usage or _VendorUsage()
         read = (
             usage.cache_read_input_tokens,
@@ -271,12 +253,13 @@ def provider_metadata(value: Value) -> Found:
             vendor.cachedPromptTokens,
         )
         written = (usage.cache_creation_input_tokens, usage.cacheWriteInputTokens, vendor.cacheCreationInputTokens)
-        counts = {
+        counts: Found = {
             "vendor_input": _first(usage.input_tokens),
             "cached": _first(*read),
             "written": _first(*written),
             "written_1h": _first(usage.cache_creation.ephemeral_1h_input_tokens) if usage.cache_creation else None,
             "reasoning": _first(vendor.reasoningTokens),
+            "tier": vendor.serviceTier or usage.service_tier,
         }
         found |= {name: count for name, count in counts.items() if count is not None}
     if sent.anthropic and sent.anthropic.cacheReadInputTokens is not None:
@@ -381,26 +364,22 @@ def quoted_provider(value: Value) -> Found:
 
 def langchain_usage(value: Value) -> Found:
     """Parse the counts of LangChain, which LangSmith sends."""
-    sent = _decoded(value, _LangChainUsage)
-    if sent is None:
-        return {}
-    of_input, of_output = (
-        part or _LangChainDetails() for part in (sent.input_token_details, sent.output_token_details)
-    )
+    sent = _decoded(value, dict[str, Any]) or {}
+    run = tokens_of(sent)
+    counts = {name: _first(run.get(field)) for name, field in _FIELDS.items()}
+    long_writes = _first(run.get("units", {}).get("cacheWrite1h"))
     return {
-        "input": _first(sent.input_tokens),
-        "output": _first(sent.output_tokens),
-        "total": _first(sent.total_tokens),
-        "cached": _first(of_input.cache_read),
-        "written": _first(of_input.cache_creation)
-        or _sum(of_input.ephemeral_5m_input_tokens, of_input.ephemeral_1h_input_tokens),
-        "written_1h": _first(of_input.ephemeral_1h_input_tokens),
-        "reasoning": _first(of_output.reasoning),
-        "audio_input": _first(of_input.audio),
-        "audio_output": _first(of_output.audio),
+        **counts,
+        "total": _first(sent.get("total_tokens")),
+        "written_1h": long_writes,
+        "tier": run.get("serviceTier"),
     }
 
 
+_FIELDS = {
+    "input": "inputTokens", "output": "outputTokens", "cached": "cachedInputTokens", "written": "cacheWriteTokens",
+    "reasoning": "reasoningTokens", "audio_input": "audioInputTokens", "audio_output": "audioOutputTokens",
+}  # fmt: skip
 _MEMBER = re.compile(
     r"['\"](cached_tokens|cache_read_input_tokens|cache_read|cache_creation_input_tokens|cache_creation"
     r"|ephemeral_1h_input_tokens|reasoning_tokens|reasoning)['\"]: ?(\d{1,16})\b"
@@ -442,17 +421,17 @@ def literal(value: Value) -> Found:
     return found
 
 
-def _first(*values: _Number) -> int | None:
+def _first(*values: object) -> int | None:
     return next(_counts(values), None)
 
 
-def _sum(*values: _Number) -> int | None:
-    """Add up counts; LangChain writes 0 for the whole where it has the parts."""
+def _sum(*values: object) -> int | None:
+    """Add up counts; None without any."""
     found = list(_counts(values))
     return sum(found) if found else None
 
 
-def _counts(values: tuple[_Number, ...]) -> Iterator[int]:
+def _counts(values: tuple[object, ...]) -> Iterator[int]:
     for value in values:
         if isinstance(value, int | float | str) and (found := count(value)) is not None:
             yield found

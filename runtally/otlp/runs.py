@@ -18,6 +18,7 @@ from runtally.otlp.parse import is_kept
 from runtally.otlp.scopes import is_framework
 from runtally.otlp.values import Value
 from runtally.pricing.providers import stored_name
+from runtally.vendor_usage import tier_of
 
 _T = TypeVar("_T")
 
@@ -74,6 +75,7 @@ def wire_run(call: Call, dropped: frozenset[str] = frozenset()) -> DecodedRun:
         audio_input_tokens=facts.get("audio_input"),
         audio_output_tokens=facts.get("audio_output"),
         units={"cacheWrite1h": facts["written_1h"]} if facts.get("written_1h") else None,
+        service_tier=tier_of(facts.get("tier")),
         cost_usd=_amount(facts.get("cost")),
         experiment_id=facts.get("experiment"),
         session_id=_unless("session", dropped, facts.get("session")),

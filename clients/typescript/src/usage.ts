@@ -116,8 +116,9 @@ function countsOf(get: Read, number: (path: string) => number | undefined): { co
 
 function tierOf(get: Read): string | undefined {
   if (get("speed") === "fast") return "fast";
-  const tiers = [get("service_tier"), get("traffic_type")].map((value: any) => TIERS[String(value?.type ?? value).toLowerCase()]);
-  return tiers.find(Boolean); // Bedrock's is an object.
+  const tiers = [get("service_tier"), get("traffic_type")].map((value: any) => TIERS[String(value?.type ?? value).toLowerCase()]); // Bedrock's is an object.
+  // LangChain has the name of the tier in front of each detail, and by itself for what is in no other.
+  return tiers.find(Boolean) ?? ["flex", "priority"].find((name) => get(`input_token_details.${name}`) != null);
 }
 
 /** What the vendor says that the call cost, in US dollars: OpenRouter and servers like it, Perplexity, xAI. */

@@ -3,28 +3,30 @@
 from collections.abc import Iterator
 
 from runtally.client.formats.declaration import Format, Row, at, error_code, filled, milliseconds, parsed
+from runtally.vendor_usage import tokens_of
 
 
 def _read(row: Row) -> Iterator[Row]:
     if row.get("runtype") != "llm":
         return
     about = parsed(at(row.get("extra"), "metadata")) or {}
-    start, given, answered = row.get("starttime"), row.get("prompttokendetails"), row.get("completiontokendetails")
+    start = row.get("starttime")
+    # LangChain's counts under other names.
+    usage = {
+        "input_tokens": row.get("prompttokens"),
+        "output_tokens": row.get("completiontokens"),
+        "input_token_details": parsed(row.get("prompttokendetails")),
+        "output_token_details": parsed(row.get("completiontokendetails")),
+    }
     has_failed = bool(row.get("error")) or row.get("status") == "error"
     yield filled(
+        **tokens_of(usage),
         runId=row.get("id"),
         provider=about.get("ls_provider"),
         model=about.get("ls_model_name") or at(row.get("extra"), "invocation_params", "model"),
         timestamp=start,
         status="error" if has_failed else "success",
         errorCode=error_code(row.get("error")) if has_failed else None,
-        inputTokens=row.get("prompttokens"),
-        outputTokens=row.get("completiontokens"),
-        cachedInputTokens=at(given, "cache_read"),
-        cacheWriteTokens=at(given, "cache_creation"),
-        audioInputTokens=at(given, "audio"),
-        reasoningTokens=at(answered, "reasoning"),
-        audioOutputTokens=at(answered, "audio"),
         latencyMs=milliseconds(start, row.get("endtime")),
         timeToFirstTokenMs=milliseconds(start, row.get("firsttokentime")),
         costUSD=row.get("totalcost"),

@@ -12,6 +12,7 @@ from runtally.client.formats import (
     openai_reports,
     openrouter,
     own,
+    posthog,
 )
 from runtally.client.formats.declaration import Format, Row, by_name
 
@@ -23,6 +24,7 @@ FORMATS: Mapping[str, Format] = {
         langsmith.LANGSMITH,
         litellm.LITELLM,
         mlflow.MLFLOW,
+        posthog.POSTHOG,
         helicone.HELICONE,
         openrouter.CALLS,
         openrouter.ACTIVITY,

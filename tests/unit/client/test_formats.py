@@ -181,6 +181,62 @@ CALLS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
             }
         ],
     ),
+    "posthog": (
+        {
+            "uuid": "e1",
+            "event": "$ai_generation",
+            "distinct_id": "ada",
+            "timestamp": "2026-11-25T10:00:01.566000+00:00",
+            "properties": json.dumps(
+                {
+                    "$ai_provider": "anthropic",
+                    "$ai_model": "claude-opus-4-5",
+                    "$ai_input": [{"role": "user", "content": SAID}],
+                    "$ai_input_tokens": 1_019,
+                    "$ai_output_tokens": 704,
+                    "$ai_cache_read_input_tokens": 20_111,
+                    "$ai_cache_creation_input_tokens": 812,
+                    "$ai_web_search_count": 3,
+                    "$ai_usage": {
+                        "cache_creation": {"ephemeral_1h_input_tokens": 504, "ephemeral_5m_input_tokens": 308},
+                        "cache_creation_input_tokens": 812,
+                        "cache_read_input_tokens": 20_111,
+                        "input_tokens": 1_019,
+                        "output_tokens": 704,
+                        "server_tool_use": {"web_search_requests": 3},
+                        "service_tier": "standard",
+                    },
+                    "$ai_latency": 1.566,
+                    "$ai_time_to_first_token": 0.2,
+                    "$ai_trace_id": "t1",
+                    "$ai_session_id": "s1",
+                    "$ai_stop_reason": "end_turn",
+                    "$ai_total_cost_usd": "0.0697155",
+                }
+            ),
+        },
+        [
+            {
+                "runId": "e1",
+                "provider": "anthropic",
+                "model": "claude-opus-4-5",
+                "timestamp": "2026-11-25T10:00:00Z",
+                "status": "success",
+                "inputTokens": 21_942,
+                "outputTokens": 704,
+                "cachedInputTokens": 20_111,
+                "cacheWriteTokens": 812,
+                "units": {"cacheWrite1h": 504, "webSearch": 3},
+                "latencyMs": 1_566,
+                "timeToFirstTokenMs": 200,
+                "costUSD": 0.0697155,
+                "traceId": "t1",
+                "sessionId": "s1",
+                "userId": "ada",
+                "finishReason": "end_turn",
+            }
+        ],
+    ),
     "litellm": (
         {
             "request_id": "chatcmpl-1",
@@ -440,7 +496,12 @@ def test_a_report_of_days_has_totals_and_no_run(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "changes"),
-    [("langfuse", {"type": "SPAN"}), ("langsmith", {"run_type": "chain"}), ("mlflow", {"trace": '{"data": 1}'})],
+    [
+        ("langfuse", {"type": "SPAN"}),
+        ("posthog", {"event": "$pageview"}),
+        ("langsmith", {"run_type": "chain"}),
+        ("mlflow", {"trace": '{"data": 1}'}),
+    ],
 )
 def test_what_is_no_call_is_no_run(name: str, changes: dict[str, Any]) -> None:
     assert runs_of({**CALLS[name][0], **changes}) == []
@@ -460,6 +521,49 @@ def test_a_failed_call_of_litellm_has_no_tokens_and_no_cost() -> None:
 
     assert (run["status"], run["errorCode"]) == ("error", "429")
     assert not {"inputTokens", "outputTokens", "costUSD"} & run.keys()
+
+
+def test_the_tier_of_openai_stands_before_langchains_details() -> None:
+    row = {
+        **CALLS["langsmith"][0],
+        "prompt_token_details": {"flex_cache_read": 2_003, "flex_cache_creation": 11, "flex": 7_993},
+        "completion_token_details": {"flex_reasoning": 1_301, "flex": 3_702},
+    }
+
+    (run,) = runs_of(row)
+
+    counts = [run[name] for name in ("inputTokens", "cachedInputTokens", "cacheWriteTokens", "reasoningTokens")]
+    assert counts == [10_007, 2_003, 11, 1_301]
+    assert run["serviceTier"] == "flex"
+
+
+def test_what_langsmith_counts_beside_the_output_of_gemini_is_added() -> None:
+    row = {**CALLS["langsmith"][0], "completion_tokens": 97, "completion_token_details": {"reasoning": 1_042}}
+
+    (run,) = runs_of(row)
+
+    assert (run["outputTokens"], run["reasoningTokens"]) == (1_139, 1_042)
+
+
+def test_an_event_of_posthog_without_the_vendors_counts_is_read_by_its_own() -> None:
+    about = {
+        "$ai_provider": "openai",
+        "$ai_model": "gpt-5.4",
+        "$ai_service_tier": "flex",
+        "$ai_input_tokens": 3_001,
+        "$ai_output_tokens": 507,
+        "$ai_cache_read_input_tokens": 1_408,
+        "$ai_reasoning_tokens": 331,
+        "$ai_is_error": True,
+        "$ai_http_status": 529,
+        "$process_person_profile": False,
+    }
+
+    (run,) = runs_of({**CALLS["posthog"][0], "properties": about})
+
+    assert (run["inputTokens"], run["cachedInputTokens"], run["reasoningTokens"]) == (3_001, 1_408, 331)
+    assert (run["status"], run["errorCode"], run["serviceTier"]) == ("error", "529", "flex")
+    assert "userId" not in run
 
 
 def test_an_answer_from_litellms_cache_costs_nothing() -> None:

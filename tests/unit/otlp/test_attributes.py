@@ -26,6 +26,7 @@ IN_PARTS: dict[str, dict[str, Any]] = {
                 "cache_creation_input_tokens": 6,
                 "cache_read_input_tokens": 4,
                 "cache_creation": {"ephemeral_1h_input_tokens": 5},
+                "service_tier": "flex",
             },
             "reasoningTokens": 2,
             "cacheReadInputTokens": 4,
@@ -43,6 +44,7 @@ IN_PARTS: dict[str, dict[str, Any]] = {
             "ephemeral_5m_input_tokens": 1,
             "ephemeral_1h_input_tokens": 5,
             "audio": 1,
+            "flex": 6,
         },
         "output_token_details": {"reasoning": 2, "audio": 3},
     },
@@ -63,6 +65,7 @@ LITERAL = (
 EXPECTED = {
     "input": 10, "output": 5, "total": 15, "cached": 4, "written": 6, "reasoning": 2, "audio_input": 1, "audio_output": 3,
     "cost": Decimal("0.5"), "model": "m", "vendor_input": 10, "counted_apart": True, "written_1h": 5, "provider": "p",
+    "tier": "flex",
 }  # fmt: skip
 SENT: dict[str, Value] = {
     "input": 10, "output": 5, "total": 15, "cached": 4, "written": 6, "reasoning": 2, "audio_input": 1, "audio_output": 3,

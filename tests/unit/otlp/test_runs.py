@@ -9,6 +9,7 @@ import pytest
 from runtally.fields import MAX_METADATA_BYTES
 from runtally.ingest.decode import BadRun
 from runtally.ingest.wire import WireRun
+from runtally.otlp.attributes import read_facts
 from runtally.otlp.calls import latency_ms
 from runtally.otlp.projects import ProjectRule
 from runtally.otlp.runs import wire_run
@@ -133,6 +134,19 @@ def test_metadata_that_is_too_large_loses_the_last_added_attributes() -> None:
     assert "key-0" in run.metadata
     assert "key-31" not in run.metadata
     assert len(msgspec.json.encode(run.metadata)) <= MAX_METADATA_BYTES
+
+
+@pytest.mark.parametrize(
+    ("sent", "tier"), [("flex", "flex"), ("PRIORITY", "priority"), ("default", None), ("auto", None)]
+)
+def test_a_service_tier_with_a_price_of_its_own_is_kept(sent: str, tier: str | None) -> None:
+    assert run_of(tier=sent).service_tier == tier
+
+
+def test_the_tier_that_answered_counts_and_not_the_one_that_was_asked_for() -> None:
+    asked, answered = "openai.request.service_tier", "openai.response.service_tier"
+    assert read_facts({asked: "flex", answered: "default"}, {})["tier"] == "default"
+    assert read_facts({asked: "flex"}, {})["tier"] == "flex"
 
 
 def test_long_tags_and_reasons_are_left_out() -> None:

@@ -160,10 +160,17 @@ def _tier(usages: Sequence[object]) -> str | None:
     for name in ("service_tier", "serviceTier", "traffic_type"):
         value = _at(usages, (name,))
         value = first(value, "type") or value  # Bedrock's is an object.
-        tier = str(getattr(value, "value", value) or "").lower()
-        if tier in _TIERS:
-            return _TIERS[tier]
-    return None
+        tier = tier_of(getattr(value, "value", value))
+        if tier is not None:
+            return tier
+    # LangChain has the name of the tier in front of each detail, and by itself for what is in no other.
+    details = _at(usages, ("input_token_details",))
+    return next((tier for tier in ("flex", "priority") if _read(details, tier) is not None), None)
+
+
+def tier_of(name: object) -> str | None:
+    """Return the service tier that a vendor calls so; None if it has the usual price."""
+    return _TIERS.get(str(name or "").lower())
 
 
 # What is charged by the usual price is no tier.
