@@ -29,7 +29,9 @@ from tests.store.usage.test_sums import batches, price
 from tests.summaries import new_memo, read_summary
 
 COUNTED = "SELECT count(*), coalesce(sum(cost_usd), 0) FROM runs WHERE occurred_at >= $1 AND occurred_at < $2"
-NAMES = "SELECT DISTINCT provider, model FROM runs ORDER BY 1, 2"
+NAMES = """SELECT DISTINCT CASE WHEN counted_as_other THEN '(other)' ELSE provider END,
+                CASE WHEN counted_as_other THEN '(other)' ELSE model END
+           FROM runs ORDER BY 1, 2"""
 # 15 minutes; `date_bin` is not in Postgres 13.
 LAST_BUCKET = (
     "SELECT to_timestamp(floor(extract(epoch FROM max(occurred_at)) / 900) * 900) FROM runs WHERE occurred_at >= $1"
