@@ -14,6 +14,7 @@ from api import (
     otlp,
     otlp_answers,
     pg_sync,
+    runs,
     telemetry,
     usage,
 )
@@ -34,6 +35,7 @@ def register(app: Quart) -> None:
         managed,
         config,
         audit,
+        runs,
         pg_sync,
         badge,
         metric_badge,
