@@ -262,6 +262,8 @@ async def test_the_api_asks_each_route_for_its_own_credentials(
             of_rule = answers[_rule_name(rule)]  # Bills are of the whole installation.
             if rule.rule.startswith(("/api/audit", "/api/bills")):
                 of_rule = {None: {401}, Scope.ADMIN: {200, 400, 404}}.get(scope, {403})
+            elif rule.rule == "/api/runs":
+                of_rule = {None: {401}, Scope.RUNS_READ: {200}, Scope.ADMIN: {200, 400}}.get(scope, {403})
             elif closed_app.view_functions[rule.endpoint].__module__.startswith("api.managed"):
                 # Each kind has a scope of its own, which is asked for once the body says which project it is of.
                 may_write = scope is not None and scope.endswith(":write") and scope is not Scope.RUNS_WRITE
