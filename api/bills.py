@@ -1,13 +1,12 @@
 """/api/bills: bills of vendors, and what differs between them and the costs that were computed."""
 
 import asyncio
-import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import Annotated, Literal
 from uuid import UUID
 
 import msgspec
@@ -21,6 +20,7 @@ from api.current import actor, services
 from api.metrics import Count
 from api.operation import Answer, Content, Operation, documents
 from api.reply import Reply, reply
+from api.sent import sent_as
 from runtally.access.scopes import Scope, demand
 from runtally.bills import store
 from runtally.bills.alert import alert
@@ -250,7 +250,7 @@ async def post_bill() -> ResponseReturnValue:
     which calls are missing, costs what was charged.
     """
     demand(actor(), Scope.ADMIN, None)
-    sent, now = _sent(cast(bytes, await request.get_data())), services().clock()
+    sent, now = await sent_as(SentBill), services().clock()
     amount, tolerance = _amount(sent.amount_usd, "amountUSD"), _amount(sent.tolerance_usd, "toleranceUSD")
     since, until = (None if one is UNSET else one for one in (sent.since, sent.until))
     reports = await asyncio.to_thread(_reports, sent, now)
@@ -361,19 +361,7 @@ def _id(text: str) -> UUID:
         raise NotFound("There is no such bill; GET /api/bills lists all.") from None
 
 
-def _sent(body: bytes) -> SentBill:
-    try:
-        return msgspec.json.decode(body, type=SentBill)
-    except msgspec.ValidationError as error:
-        field = _FIELD.search(str(error))
-        where = (Detail(field[1], "Not of the kind that the API reference says."),) if field else ()
-        raise InvalidPayload("Send the fields that the API reference has, and no others.", details=where) from None
-    except msgspec.DecodeError:
-        raise InvalidJson from None
-
-
 _DECODER = msgspec.json.Decoder(float_hook=Decimal)
-_FIELD = re.compile(r"`\$\.(\w+)`")
 
 
 def _amount(raw: msgspec.Raw | UnsetType, name: str) -> Decimal | None:

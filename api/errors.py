@@ -42,6 +42,7 @@ STATUS: dict[type[RuntallyError], int] = {
     errors.DimensionNotTracked: 422,
     errors.InvalidName: 422,
     errors.InvalidBill: 422,
+    errors.InvalidErasure: 422,
     errors.InvalidBudget: 422,
     errors.InvalidAlertRule: 422,
     errors.InvalidNameRule: 422,

@@ -107,6 +107,11 @@ class InvalidName(RuntallyError):
     message = "Give a name that is not blank."
 
 
+class InvalidErasure(RuntallyError):
+    code = "invalid_erasure"
+    message = "Name the user whose runs are to be erased; nothing was deleted."
+
+
 class InvalidBill(RuntallyError):
     code = "invalid_bill"
     message = "Give a vendor's report of usage or costs, or an amount; nothing was stored."

@@ -7,6 +7,8 @@ from datetime import datetime
 
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from runtally.access.erasure import Places
+from runtally.access.erasures import Eraser
 from runtally.access.known_keys import KnownKeys
 from runtally.access.openid import OpenIdProvider
 from runtally.alerts.channels.mail import Mailer
@@ -20,7 +22,7 @@ from runtally.directory.directory import refuse_unnamed_cells
 from runtally.errors import StoreUnavailable
 from runtally.ingest.accept import Intake
 from runtally.jobs.loop import Job, running
-from runtally.jobs.registry import expire_limits_job, prices_job, repricing_job
+from runtally.jobs.registry import erasing_job, expire_limits_job, prices_job, repricing_job
 from runtally.limits.downloads import Downloads
 from runtally.limits.limiter import Limiter
 from runtally.names.live import LiveNames
@@ -140,8 +142,13 @@ class Services:
 def _jobs(settings: Settings, control: Database, cells: Cells, prices: LivePrices, clock: Clock) -> list[Job]:
     """Return what is done once, not for each cell."""
     repricer = Repricer(control, cells.databases, prices, clock, queued=bool(settings.service_sync_sign))
-    jobs = [prices_job(prices), repricing_job(repricer)]
+    eraser = Eraser(control, lambda: [(cell.name, _places(control, cell)) for cell in cells.every], clock)
+    jobs = [prices_job(prices), repricing_job(repricer), erasing_job(eraser)]
     return jobs if settings.rate_limit_redis_url else [*jobs, expire_limits_job(control)]
+
+
+def _places(control: Database, cell: Cell) -> Places:
+    return Places(control, cell.working, cell.reporting.database, cell.archive)
 
 
 @asynccontextmanager

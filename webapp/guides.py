@@ -25,6 +25,7 @@ GROUPS = {
         "access",
         "limits",
         "security",
+        "privacy",
         "reliability",
     ),
 }

@@ -163,6 +163,15 @@ DELETE_EMPTY_SUMS = _OF_EMPTY_BLOCKS.format("dimension_sums", "hours")
 DELETE_EMPTY_LATENCIES = _OF_EMPTY_BLOCKS.format("dimension_latencies", "latencies")
 DELETE_QUEUED_RUNS = DELETE_ERASED_QUEUED.replace("project_id = $1", "project_id = $1 AND run_id = ANY($2)")
 
+SELECT_PROJECT_AFTER = """
+  SELECT id
+    FROM projects
+   WHERE $1::text IS NULL OR id > $1
+ORDER BY id
+   LIMIT 1
+"""
+SELECT_IS_ERASING = "SELECT EXISTS (SELECT FROM erasures WHERE state IN ('counting', 'erasing'))"
+
 DELETE_ERASED_ARRIVALS = """
 DELETE FROM outbox_arrivals
       WHERE project_id = $1

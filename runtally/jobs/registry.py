@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from runtally.access.erasures import Eraser
 from runtally.alerts.evaluator import EXPIRED_AT_ONCE, AlertEvaluator, expire_alerts
 from runtally.alerts.sender import AlertSender
 from runtally.clock import Clock
@@ -100,6 +101,10 @@ def unpriced_job(unpriced: UnpricedRuns) -> Job:
 
 def repricing_job(repricer: Repricer) -> Job:
     return _short("repricing", repricer.work, PRICES_SECONDS)
+
+
+def erasing_job(eraser: Eraser) -> Job:
+    return _short("erasing", eraser.work, PRICES_SECONDS)
 
 
 def evaluate_alerts_job(evaluator: AlertEvaluator) -> Job:

@@ -10,6 +10,7 @@ import runtally.models.budget
 import runtally.models.cell
 import runtally.models.colour
 import runtally.models.dimension
+import runtally.models.erasure
 import runtally.models.experiment
 import runtally.models.limit
 import runtally.models.name_rule

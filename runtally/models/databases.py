@@ -33,6 +33,7 @@ HOMES: Mapping[str, Home] = {
             "price_entries",
             "project_discounts",
             "repricings",
+            "erasures",
             "bills",
             "colours",
             "rate_limits",

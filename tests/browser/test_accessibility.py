@@ -78,6 +78,7 @@ PAGES = {
     "price file": "/admin/prices/file",
     "repricings": "/admin/prices/repricing",
     "bills": "/admin/bills",
+    "erasures": "/admin/erasures",
     "budgets of all projects": "/admin/budgets",
     "users": "/admin/users",
     "audit log": "/admin/audit",

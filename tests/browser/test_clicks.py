@@ -58,6 +58,7 @@ PLACES = {
     "price file": "/admin/prices/file",
     "users": "/admin/users",
     "bills": "/admin/bills",
+    "erasures": "/admin/erasures",
     "organisation budgets": "/admin/budgets",
     "audit": "/admin/audit",
     "clients": "/admin/clients",

@@ -259,8 +259,8 @@ async def test_the_api_asks_each_route_for_its_own_credentials(
             path = re.sub("<[^>]+>", project_id, rule.rule)
             ask = client.post if "POST" in (rule.methods or set()) else client.get
             response = await ask(path, headers=headers)
-            of_rule = answers[_rule_name(rule)]  # Bills are of the whole installation.
-            if rule.rule.startswith(("/api/audit", "/api/bills")):
+            of_rule = answers[_rule_name(rule)]  # Audit, bills and erasures are of the whole installation.
+            if rule.rule.startswith(("/api/audit", "/api/bills", "/api/erasures")):
                 of_rule = {None: {401}, Scope.ADMIN: {200, 400, 404}}.get(scope, {403})
             elif rule.rule == "/api/runs":
                 of_rule = {None: {401}, Scope.RUNS_READ: {200}, Scope.ADMIN: {200, 400}}.get(scope, {403})

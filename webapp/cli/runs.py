@@ -1,4 +1,4 @@
-"""`runtally runs`: list, export."""
+"""`runtally runs`: list, export, erase."""
 
 import asyncio
 from contextlib import aclosing
@@ -6,12 +6,17 @@ from typing import BinaryIO
 
 import click
 
+from runtally.access.chosen_runs import ChosenBy, ChosenRuns, FoundRuns, erase_chosen, look_up
+from runtally.access.erasures import ERASED, names_of
 from runtally.archive.reading import ArchivedRuns
+from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.db.replica import Reader
 from runtally.errors import ArchiveError
 from runtally.money import plain
+from runtally.names.live import LiveNames
+from runtally.names.rules import is_hash
 from runtally.runs.export import ExportSource, Format, export
 from runtally.runs.position import Direction, Position
 from runtally.runs.read import RunPage, read_page
@@ -19,9 +24,11 @@ from runtally.runs.sources import RunSource
 from runtally.runs.values import ListedRun
 from runtally.settings import Settings
 from runtally.usage.filter import RunFilter
+from runtally.usage.overview.project_queries import select_listed
 from webapp.cli.filters import filter_options
-from webapp.cli.opening import with_database
+from webapp.cli.opening import places_of, with_database
 from webapp.cli.output import Record, echo_if_none, echo_json, echo_table, json_option, record
+from webapp.cli.progress import Progress
 
 HEADINGS = ("TIME (UTC)", "PROJECT", "PROVIDER", "MODEL", "STATUS", "INPUT", "OUTPUT", "MS", "COST USD", "RUN")
 NUMBERS = frozenset({"INPUT", "OUTPUT", "MS", "COST USD"})
@@ -29,7 +36,7 @@ NUMBERS = frozenset({"INPUT", "OUTPUT", "MS", "COST USD"})
 
 @click.group()
 def runs() -> None:
-    """Runs: list, export; filtered as on the pages.
+    """Runs: list, export, filtered as on the pages; erase those of a person.
 
     \b
     Example: runtally runs list --project support-agent --status failed
@@ -104,6 +111,59 @@ def export_runs(sought: RunFilter, name: str, output: BinaryIO) -> None:
 
     with_database(work)
     click.echo(f"{count:,} runs.", err=True)
+
+
+@runs.command("erase")
+@click.option("--user", required=True, help="The user whose runs they are: name or hash, as runs have it.")
+@click.option("--dry-run", is_flag=True, help="Delete nothing; show what would be deleted.")
+@click.option("--yes", is_flag=True, help="Do not ask; for scripts.")
+def erase_runs(user: str, *, dry_run: bool, yes: bool) -> None:
+    """Delete all runs of a user in every project, for good, after a look at how many they are.
+
+    They leave the database, sums, the relay's queue, the reporting table, here or in REPORTING_DATABASE_URL, and the files of
+    ARCHIVE_URL; what a receiver at SERVICE_SYNC_URL has stays. The audit log has an entry for each project, with the hash of the
+    name. Where there are several cells, run it with --cell for each.
+
+    \b
+    Examples:
+      runtally runs erase --user ann@example.com --dry-run
+      runtally runs erase --user "user 7f3a9c2e51d04b66" --yes
+    """
+
+    async def look(settings: Settings, database: Database) -> tuple[str, list[tuple[ChosenRuns, FoundRuns]]]:
+        names = names_of(user, LiveNames.of(settings, database))
+        async with database.connection() as connection:
+            projects = [one.id for one in await select_listed(connection, None)]
+        found = []
+        async with places_of(settings, database) as places:
+            with Progress("Counting") as progress:
+                for number, project_id in enumerate(projects):
+                    progress.show(number, len(projects), project_id)
+                    chosen = ChosenRuns(project_id, ChosenBy.USER, names)
+                    found.append((chosen, await look_up(places, chosen)))
+        label = names[-1] if is_hash("user", names[-1]) else "user"
+        return label, [(chosen, one) for chosen, one in found if one.runs or one.reported]
+
+    label, found = with_database(look)
+    if not found:
+        click.echo("No project has runs of this user; nothing was deleted.")
+        raise click.exceptions.Exit(1)
+    counts = ((one.project_id, *(f"{n:,}" for n in (at.live, at.archived, at.reported))) for one, at in found)
+    echo_table(("PROJECT", "LIVE", "ARCHIVED", "REPORTED"), counts, numbers={"LIVE", "ARCHIVED", "REPORTED"})
+    if dry_run or not (yes or click.confirm("Delete them for good?")):
+        click.echo("Nothing was deleted.")
+        return
+
+    async def erase(settings: Settings, database: Database) -> int:
+        erased = 0
+        async with places_of(settings, database) as places:
+            with Progress("Erasing") as progress:
+                for number, (chosen, _) in enumerate(found):
+                    progress.show(number, len(found), chosen.project_id)
+                    erased += (await erase_chosen(places, OPERATOR, chosen, system_clock, ERASED, label)).runs
+        return erased
+
+    click.echo(f"Deleted {with_database(erase):,} runs of {label}.")
 
 
 async def _newest(reading: Reader, archive: ArchivedRuns | None, sought: RunFilter, limit: int) -> list[ListedRun]:

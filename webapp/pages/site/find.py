@@ -47,6 +47,7 @@ _ADMIN_PAGES = (
     ("Repricing", "repricing.repricings"),
     ("Import and export prices", "price_file.form"),
     ("Bills", "admin_bills.bills"),
+    ("Erase a person", "admin_erasures.erasures_list"),
     ("Budgets of all projects", "admin_budgets.budgets"),
     ("Users", "admin_users.users_list"),
     ("Audit log", "admin_audit.audit"),

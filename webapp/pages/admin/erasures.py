@@ -1,0 +1,163 @@
+"""Erase a person: count all runs of a user, then delete them, with progress and a record without the name."""
+
+from typing import Any, ClassVar
+
+from msgspec import Struct
+from quart import Blueprint, url_for
+from quart.typing import ResponseReturnValue
+
+from api.current import actor, services
+from api.erasures import STATES, planned
+from runtally.access import erasures
+from runtally.errors import InvalidErasure
+from runtally.models.erasure import Erasure, ErasureState
+from webapp import formats
+from webapp.form import Form, sent_form
+from webapp.pages.admin.frame import Frame, frame
+from webapp.rendering import Page, render, see_other
+from webapp.report import Column, Head, Table, table_of
+from webapp.security import admin
+
+PATH = "/admin/erasures"
+FORM = Form("erasure")
+SAYS = {
+    ErasureState.COUNTING: "Counting. Nothing is deleted yet.",
+    ErasureState.COUNTED: "Counted. Nothing is deleted yet.",
+    ErasureState.ERASING: "Erasing, project after project.",
+    ErasureState.DONE: "Done. The name is forgotten; this record and the audit log have its hash.",
+    ErasureState.CANCELLED: "Cancelled. What was erased before stays so.",
+}
+
+blueprint = Blueprint("admin_erasures", __name__)
+
+
+class ErasureRow(Struct, frozen=True):
+    """An erasure, how far it is."""
+
+    id: int
+    url: str
+    label: str
+    state: str
+    author: str
+    at: str
+    seen: int
+    projects: int
+    problem: str | None
+    is_moving: bool
+
+
+class ErasuresPage(Page, frozen=True):
+    """The latest erasures, and the form for another."""
+
+    fragment: ClassVar[str] = "admin/_erasures.html"
+    tab_title: ClassVar[str] = "Erasures"
+
+    frame: Frame
+    rows: tuple[ErasureRow, ...]
+    form: Form
+
+
+class ErasurePage(Page, frozen=True):
+    """An erasure: what was counted or erased of each project."""
+
+    fragment: ClassVar[str] = "admin/_erasure.html"
+
+    frame: Frame
+    one: ErasureRow
+    names: tuple[str, ...]
+    says: str
+    acts: tuple[str, ...]
+    table: Table
+    form: Form
+
+    @property
+    def document_title(self) -> str:
+        return f"Erasure · {self.one.state}"
+
+
+@blueprint.get(PATH)
+@admin
+async def erasures_list() -> ResponseReturnValue:
+    """The latest, and a form for another."""
+    return await render(await _list(FORM))
+
+
+@blueprint.post(PATH)
+@admin
+async def plan() -> ResponseReturnValue:
+    """Count the runs of the user that the form names."""
+    form = await sent_form(FORM.id)
+    try:
+        made = await planned(form.value("user"))
+    except InvalidErasure as error:
+        return await render(await _list(form.refused(error)), 422)
+    return see_other(url_for(".erasure", erasure_id=made.id))
+
+
+@blueprint.get(f"{PATH}/<row:erasure_id>")
+@admin
+async def erasure(erasure_id: int) -> ResponseReturnValue:
+    """What would be erased, or how far that is."""
+    async with services().control.database.session() as session:
+        return await render(_page(await erasures.get(session, erasure_id), FORM))
+
+
+@blueprint.post(f"{PATH}/<row:erasure_id>/<any(start, cancel):act>")
+@admin
+async def move(erasure_id: int, act: str) -> ResponseReturnValue:
+    """Erase what was counted, or cancel."""
+    async with services().control.database.session() as session:
+        try:
+            await erasures.move(session, actor(), erasure_id, STATES[act], services().clock())
+        except InvalidErasure as error:
+            return await render(_page(await erasures.get(session, erasure_id), FORM.refused(error)), 422)
+    return see_other(url_for(".erasure", erasure_id=erasure_id))
+
+
+async def _list(form: Form) -> ErasuresPage:
+    async with services().control.database.session() as session:
+        rows = tuple(map(_row, await erasures.list_latest(session)))
+    return ErasuresPage(frame("admin_erasures.erasures_list"), rows, form)
+
+
+def _page(one: Erasure, form: Form) -> ErasurePage:
+    state = ErasureState(one.state)
+    nothing = state is ErasureState.COUNTED and not one.found
+    return ErasurePage(
+        frame=frame("admin_erasures.erasures_list"),
+        one=_row(one),
+        names=tuple(one.names),
+        says="No project has runs of this user." if nothing else SAYS[state],
+        acts=("cancel",)
+        if nothing or state in {ErasureState.COUNTING, ErasureState.ERASING}
+        else ("start", "cancel")
+        if state is ErasureState.COUNTED
+        else (),
+        table=_table(one),
+        form=form,
+    )
+
+
+def _row(one: Erasure) -> ErasureRow:
+    return ErasureRow(
+        id=one.id or 0,
+        url=url_for("admin_erasures.erasure", erasure_id=one.id),
+        label=one.label,
+        state=one.state,
+        author=one.author,
+        at=formats.ago(one.created_at, services().clock()),
+        seen=one.seen,
+        projects=max(one.projects, one.seen),
+        problem=one.problem,
+        is_moving=one.state in {ErasureState.COUNTING, ErasureState.ERASING},
+    )
+
+
+def _table(one: Erasure) -> Table:
+    columns: tuple[Column[dict[str, Any]], ...] = (
+        Column("Live", lambda each: formats.count(each["live"])),
+        Column("Archived", lambda each: formats.count(each["archived"])),
+        Column("Reported", lambda each: formats.count(each["reported"])),
+    )
+    total = {key: sum(each[key] for each in one.found) for key in ("live", "archived", "reported")} | {"project": "All"}
+    return table_of("Project", lambda each: Head(name=each["project"]), columns, one.found, total)
