@@ -43,6 +43,7 @@ STATUS: dict[type[RuntallyError], int] = {
     errors.InvalidName: 422,
     errors.InvalidBill: 422,
     errors.InvalidErasure: 422,
+    errors.InvalidNote: 422,
     errors.InvalidBudget: 422,
     errors.InvalidAlertRule: 422,
     errors.InvalidNameRule: 422,

@@ -36,6 +36,7 @@ TAGS = {
     "Metrics": "Read totals, rates and percentiles.",
     "Management": "Read and change what forms change: projects, budgets, experiments and more.",
     "Bills": "Check vendors' bills against the costs that were computed.",
+    "Notes": "Mark moments on the charts of a project.",
     "Erasures": "Erase the runs of a person.",
     "Experiments": "Read the verdict on an experiment.",
     "Sync": "Copy live runs into the reporting table.",

@@ -107,6 +107,11 @@ class InvalidName(RuntallyError):
     message = "Give a name that is not blank."
 
 
+class InvalidNote(RuntallyError):
+    code = "invalid_note"
+    message = "Correct what is listed in details; nothing was stored."
+
+
 class InvalidErasure(RuntallyError):
     code = "invalid_erasure"
     message = "Name the user whose runs are to be erased; nothing was deleted."

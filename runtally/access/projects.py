@@ -17,6 +17,7 @@ from runtally.models.colour import Colour
 from runtally.models.dimension import TrackedKey
 from runtally.models.experiment import Experiment
 from runtally.models.name_rule import NameRule
+from runtally.models.note import Note
 from runtally.models.otlp import OtlpClient
 from runtally.models.price import PriceEntry, ProjectDiscount
 from runtally.models.project import KEPT_FOR_EVER, MAX_RETENTION_DAYS, MIN_RETENTION_DAYS, ApiKey, Project
@@ -31,6 +32,7 @@ UNKNOWN = "There is no such project; `runtally projects list` shows all."
 # Tables that belong to one project, besides its runs: in its cell, and in control.
 _OWN = (
     SavedView,
+    Note,
     TrackedKey,
     Experiment,
     Budget,

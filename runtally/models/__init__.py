@@ -14,6 +14,7 @@ import runtally.models.erasure
 import runtally.models.experiment
 import runtally.models.limit
 import runtally.models.name_rule
+import runtally.models.note
 import runtally.models.otlp
 import runtally.models.price
 import runtally.models.project

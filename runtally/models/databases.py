@@ -58,6 +58,7 @@ HOMES: Mapping[str, Home] = {
             "dimension_deltas",
             "name_rules",
             "saved_views",
+            "notes",
             "budgets",
             "alert_rules",
             "alert_targets",

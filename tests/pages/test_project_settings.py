@@ -222,12 +222,12 @@ async def test_each_section_of_the_settings_has_an_address_and_shows_its_forms_a
 
     forms = {section: await html_of(member, section) for section in nav}
 
-    parts = ["", "/tracked-keys", "/names", "/alerts", "/links", "/general"]
+    parts = ["", "/tracked-keys", "/names", "/alerts", "/notes", "/links", "/general"]
     assert nav == [f"{url}{part}" for part in parts]
     shown = {
         part: [one for one in parts if f'action="{url}{one or "/keys"}' in forms[f"{url}{part}"]] for part in parts
     }
-    assert shown == {part: [part] for part in parts[:5]} | {"/general": []}
+    assert shown == {part: [part] for part in parts[:6]} | {"/general": []}
     assert f'action="{url}/name"' in forms[f"{url}/general"]
 
 

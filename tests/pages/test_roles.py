@@ -257,7 +257,8 @@ async def test_the_api_asks_each_route_for_its_own_credentials(
     for rule in closed_app.url_map.iter_rules():
         if rule.rule.startswith("/api/") or rule.rule == "/metrics":
             path = re.sub("<[^>]+>", project_id, rule.rule)
-            ask = client.post if "POST" in (rule.methods or set()) else client.get
+            methods = rule.methods or set()
+            ask = client.post if "POST" in methods else client.delete if "DELETE" in methods else client.get
             response = await ask(path, headers=headers)
             of_rule = answers[_rule_name(rule)]  # Audit, bills and erasures are of the whole installation.
             if rule.rule.startswith(("/api/audit", "/api/bills", "/api/erasures")):
@@ -270,6 +271,9 @@ async def test_the_api_asks_each_route_for_its_own_credentials(
                 of_rule = {None: {401}, Scope.ADMIN: {200, 400, 404}}.get(
                     scope, {200, 400, 403, 404} if may_write else {400, 403}
                 )
+            elif rule.rule.startswith("/api/notes"):
+                # A body says which project a note is of.
+                of_rule = {401} if scope is None else {200, 400, 403, 404}
             assert response.status_code in of_rule, rule.rule
             asked += 1
     assert asked >= 8

@@ -24,6 +24,7 @@ class MarkKind(StrEnum):
 
     PRICE = "price change"
     RELEASE = "release"
+    NOTE = "note"
 
 
 class Mark(Struct, frozen=True):
@@ -38,7 +39,7 @@ class Mark(Struct, frozen=True):
 
 
 def rows(marks: Iterable[Mark], window: Window) -> Mapping[str, Rows]:
-    """The datasets `marks` (i, release) and `labels` (i, text, before), counted in buckets; `before` is left of its mark.
+    """The datasets `marks` (i, release, as notes have it too) and `labels` (i, text, before), counted in buckets; `before` is left of its mark.
 
     Of many marks the newest are drawn; the newest of these have labels, as long as these touch no other and no other mark.
     """
@@ -72,7 +73,7 @@ def _place(mark: Mark, window: Window) -> float:
 
 
 def _row(place: float, kind: MarkKind) -> Mapping[str, object]:
-    return {"i": place, "release": 1} if kind is MarkKind.RELEASE else {"i": place}
+    return {"i": place} if kind is MarkKind.PRICE else {"i": place, "release": 1}
 
 
 def _cut(label: str) -> str:

@@ -1,4 +1,4 @@
-"""Mark price changes and releases on charts."""
+"""Mark price changes, releases and notes on charts."""
 
 from collections.abc import Iterable, Iterator
 
@@ -10,6 +10,7 @@ from runtally.units import TOKEN_KINDS
 from runtally.usage import masking
 from runtally.usage.dimensions import OTHER, dimension_of_key
 from runtally.usage.first_seen_queries import FirstSeen, select_first_seen
+from runtally.usage.note_queries import MarkedNote, select_notes
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import Report
 from runtally.usage.summary import Summary
@@ -33,13 +34,26 @@ def price_marks(summary: Summary, window: Window, book: PriceBook, project_id: s
     return tuple(Mark(change.at, MarkKind.PRICE, _words(change), "price") for change in changes)
 
 
-async def read_releases(reader: UsageReader, window: Window) -> tuple[Mark, ...]:
-    """List the releases of the reader's project that were first seen in a window, if this request may see their names."""
+async def read_moments(reader: UsageReader, window: Window, tag: str | None) -> tuple[Mark, ...]:
+    """List the notes of the reader's project in a window, of those about runs with a tag only this one's, and its new releases.
+
+    Of all projects there are none. Of releases only those whose names this request may see.
+    """
     project_id, release = reader.project_id, dimension_of_key(RELEASE_KEY)
-    if project_id is None or not is_open(release) or masking.hidden_places(project_id, (release,)):
+    if project_id is None:
         return ()
     span = TimeSpan(window.start, window.until)
-    return release_marks(await select_first_seen(reader.connection, project_id, RELEASE_KEY, span))
+    notes = note_marks(await select_notes(reader.connection, project_id, span, tag))
+    if not is_open(release) or masking.hidden_places(project_id, (release,)):
+        return notes
+    return *notes, *release_marks(await select_first_seen(reader.connection, project_id, RELEASE_KEY, span))
+
+
+def note_marks(notes: Iterable[MarkedNote]) -> tuple[Mark, ...]:
+    return tuple(
+        Mark(at, MarkKind.NOTE, f"{formats.date(local(at))}, {formats.clock(local(at))}: {text}", text)
+        for at, text in notes
+    )
 
 
 def release_marks(releases: Iterable[FirstSeen]) -> tuple[Mark, ...]:
@@ -50,7 +64,7 @@ def release_marks(releases: Iterable[FirstSeen]) -> tuple[Mark, ...]:
 
 
 def all_marks(report: Report, book: PriceBook, project_id: str | None, releases: tuple[Mark, ...]) -> tuple[Mark, ...]:
-    """Return the marks of a report: its releases, and the price changes of its models."""
+    """Return the marks of a report: its releases and notes, and the price changes of its models."""
     prices = price_marks(report.models, report.bars.window, book, project_id) if report.models else ()
     return *prices, *releases
 

@@ -30,7 +30,7 @@ from webapp.charts.metrics import Metric, name_of
 from webapp.links import requested_project, safe_path
 from webapp.pages.panel.chart_answer import charted_project, payload_of, picture_of
 from webapp.pages.panel.grouping import read_chart_groups, read_names, read_page_groups
-from webapp.pages.panel.marks import all_marks, read_releases
+from webapp.pages.panel.marks import all_marks, read_moments
 from webapp.pages.panel.panel import main_chart, overview_name
 from webapp.pages.project.settings import PATH
 from webapp.rendering import see_other
@@ -91,7 +91,7 @@ async def read_chart(reader: UsageReader, metric: Metric, view: View, *, has_rel
         raise DimensionNotTracked(groups.refusal)
     drawn = await read_chart_groups(groups, view)
     book = services().prices.book
-    releases = await read_releases(reader, window) if has_releases else ()
+    releases = await read_moments(reader, window, view.filter.tag) if has_releases else ()
     return main_chart(report, metric, groups, drawn, all_marks(report, book, view.project_id, releases))
 
 

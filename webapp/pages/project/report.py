@@ -26,7 +26,7 @@ from runtally.usage.window import Window
 from webapp.caching import recent_changes, unchanged
 from webapp.pages.agents.tables import agents_url
 from webapp.pages.panel.grouping import read_chart_groups, read_names, read_page_groups
-from webapp.pages.panel.marks import read_releases
+from webapp.pages.panel.marks import read_moments
 from webapp.pages.panel.panel import Panel, overview_name, panel_of, refused_panel
 from webapp.pages.project.budget_line import BudgetPart, budget_part
 from webapp.pages.project.charts import EmbedPanel, embed_panel
@@ -84,7 +84,7 @@ async def project(project_id: str) -> ResponseReturnValue:
                 project_report(reader, window, view.filter),
                 get_burn_down(reader.connection, project_id, now),
                 _extremes(reader, view),
-                read_releases(reader, window),
+                read_moments(reader, window, view.filter.tag),
             )
         except DimensionNotTracked as error:
             return await render(await _refused(reader, view, error.message, changes))

@@ -13,6 +13,7 @@ SECTIONS = (
     ("Tracked keys", "project_tracked_keys.show"),
     ("People's names", "project_names.show"),
     ("Alerts", "project_alerts.show"),
+    ("Notes", "project_notes.show"),
     ("Sharing", "shared_links.show"),
     ("General", "project_general.show"),
 )
