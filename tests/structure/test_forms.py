@@ -14,6 +14,7 @@ WITHOUT = {
     "templates/account/_join.html": 1,
     "templates/account/_sign_in.html": 2,
     "templates/admin/_bills.html": 1,
+    "templates/admin/_erasures.html": 1,
     "templates/admin/_users.html": 1,  # Invites.
     "templates/prices/_bulk.html": 1,  # Its preview is the one that is scheduled.
     "templates/prices/_catalogue.html": 1,  # Leaves out what an admin changed.
@@ -23,6 +24,7 @@ WITHOUT = {
     "templates/project/_shared.html": 1,  # Asks for the password of a link.
     "templates/project/settings/general.html": 1,  # Deletes.
     "templates/project/settings/keys.html": 1,
+    "templates/project/settings/notes.html": 1,
     "templates/project/settings/sharing.html": 1,
     "templates/project/settings/tracked_keys.html": 1,
     "templates/ui/access_keys.html": 2,  # The lists of a new key: who made it, and how long the old one still works.
