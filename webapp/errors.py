@@ -8,6 +8,7 @@ from werkzeug.exceptions import HTTPException
 from api.current import actor, request_id
 from api.errors import RETRY_AFTER_SECONDS, known, status_of
 from api.exchange import note_error
+from runtally.access.scopes import Scope, may
 from runtally.audit import ActorKind
 from runtally.errors import (
     BodyTooLarge,
@@ -20,6 +21,7 @@ from runtally.errors import (
     StoreUnavailable,
     TooManyDownloads,
 )
+from runtally.fields import is_project_id, trimmed
 from webapp.addresses import here
 from webapp.links import path_in, safe_path
 from webapp.rendering import Page, render, see_other, wants_part
@@ -67,6 +69,8 @@ class ErrorPage(Page, frozen=True):
     sign_in_url: str | None
     """The sign-in page, if another user may do this."""
     request_id: str | None
+    project_id: str | None = None
+    """The project that the page is of, whose other pages the reader may try while this one is not available."""
 
     @property
     def document_title(self) -> str:
@@ -117,6 +121,7 @@ async def _rendered(shown: RuntallyError | HTTPException | None, status: int, id
             back_url=safe_path(_page_asked_from()) if isinstance(shown, BodyTooLarge) else None,
             sign_in_url=url_for("sign_in.sign_in", next=_page_asked_from()) if _is_not_theirs(shown) else None,
             request_id=id_to_report,
+            project_id=_project_asked_for() if status >= 500 else None,  # noqa: PLR2004  # Server errors.
         )
         return await render(page, status)
     response = await render(ErrorToast(message, retry_url, id_to_report), status)
@@ -141,6 +146,13 @@ def _to_sign_in() -> Response:
 def _page_asked_from() -> str:
     """Return the page to show after signing in: this one, or the form's page, because its target often is no page."""
     return here() if request.method == "GET" else path_in(request.headers.get("Referer", ""))
+
+
+def _project_asked_for() -> str | None:
+    """Return the project of the address, if the reader may see it."""
+    project_id: str = (request.view_args or {}).get("project_id") or trimmed(request.args.get("project", ""))
+    is_theirs = is_project_id(project_id) and may(actor(), Scope.METRICS_READ, project_id)
+    return project_id if is_theirs else None
 
 
 def _is_not_theirs(shown: RuntallyError | HTTPException | None) -> bool:

@@ -53,6 +53,16 @@ async def test_a_project_that_is_not_there_is_not_found_and_a_run_can_be_looked_
     assert Outline(html).by_id("find-run")["type"] == "search"
 
 
+@pytest.mark.parametrize("path", ["/projects/some-bot/errors", "/runs?project=some-bot"])
+async def test_a_page_that_is_not_available_keeps_its_project_and_the_ways_to_its_other_pages(
+    cut_off_app: Quart, path: str
+) -> None:
+    html = await html_of(cut_off_app.test_client(), path, 503)
+
+    links = [link["href"] for link in Outline(html).all("a")]
+    assert {"/projects/some-bot", "/projects/some-bot/budgets", "/projects/some-bot/costs", path} <= set(links)
+
+
 async def test_a_page_without_a_form_refuses_a_post(reader: Browser) -> None:
     response = await reader.post("/")
 

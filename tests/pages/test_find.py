@@ -39,6 +39,33 @@ async def test_a_project_is_found_with_its_pages(reader: Browser, post: Post, pr
     ]
 
 
+async def test_a_page_of_a_project_and_what_is_done_there_are_found_by_their_names(
+    reader: Browser, signed_in: SignIn, post: Post, project_id: str
+) -> None:
+    await post()
+    await post(to=f"{project_id}-second")
+    project = f"/projects/{project_id}"
+    found = {
+        "what if": f"{project}/costs",
+        "users": f"/breakdown?project={project_id}&by=user",
+        "releases": f"/breakdown?project={project_id}&by=metadata.release",
+        "general settings": f"{project}/settings/general",
+        "new key": f"{project}/settings",
+        "share": f"{project}/settings/links",
+        "new budget": f"{project}/budgets#new-budget",
+    }
+    start = project_id[: len(project_id) - 1]
+
+    for text, link in found.items():
+        for wanted in (f"{start} {text}", f"{text} {start}"):
+            assert link in _links(await part_of(reader, f"/find?q={wanted}")), wanted
+    assert [link for link in _links(await part_of(reader, "/find?q=what%20if")) if link.endswith("/costs")]
+    other = await signed_in(project_id, Scope.METRICS_READ)
+    for text in ("users", "new key", "settings"):
+        links = _links(await part_of(other, f"/find?q={start} {text}"))
+        assert not [link for link in links if "/settings" in link or "by=user" in link]
+
+
 async def test_a_model_and_a_page_are_found_by_a_part_of_their_name(reader: Browser, post: Post) -> None:
     await post(make_run(model="acme/findable-9"))
 

@@ -1,6 +1,7 @@
 """Search for projects, pages, saved views, guides, models and runs by a part of their name."""
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import ClassVar
 
 from msgspec import Struct
@@ -55,6 +56,17 @@ _ADMIN_PAGES = (
     ("Health", "admin_health.health"),
     ("Send runs", "send_runs.choose"),
 )
+_ACTIONS = (
+    ("new key", "project_keys.show", ""),
+    ("new budget", "project_budgets.budgets", "#new-budget"),
+    ("share by a link", "shared_links.show", ""),
+    ("rename, hide or delete", "project_general.show", ""),
+)
+_PART_WORDS = (
+    "runs sessions errors speed cache compare experiments budgets what if send runs releases users "
+    f"settings {' '.join((*(name for name, _ in SECTIONS), *(label for label, *_ in _ACTIONS)))}"
+).casefold()
+"""What the pages of a project are called, together."""
 
 
 class Result(Struct, frozen=True):
@@ -113,25 +125,50 @@ async def _projects(snapshots: Snapshots, reader: Actor, text: str) -> list[Resu
     found = [(id_, name) for id_, name in known if _has(name, text) or _has(id_, text)]
     results = [Result("Project", name, path_to("project.project", project_id=id_)) for id_, name in found[:SHOWN]]
     if text and len(found) == 1:
-        results += _parts_of(reader, *found[0])
-    return results
+        [(project_id, name)] = found
+        return results + [_part(name, *one) for one in _parts_of(reader, project_id)]
+    return results + list(islice(_parts_named(reader, known, text), SHOWN))
 
 
-def _parts_of(reader: Actor, project_id: str, name: str) -> Iterator[Result]:
-    """Yield the pages of the one project that was found, which the reader may open."""
-    if may(reader, Scope.RUNS_READ, project_id):
-        yield Result("Project", f"{name}: runs", runs_url(project_id=project_id))
-        yield Result("Project", f"{name}: sessions", path_to("sessions.sessions", project_id=project_id))
+def _part(name: str, label: str, url: str) -> Result:
+    return Result("Project", f"{name}: {label}", url)
+
+
+def _parts_named(reader: Actor, projects: Sequence[tuple[str, str]], text: str) -> Iterator[Result]:
+    """Yield the pages of projects whose name has all words of the text that the name of their project has not."""
+    words = text.casefold().split()
+    # Of a thousand projects no page is looked at where none of the words is of one.
+    if not any(word in _PART_WORDS for word in words):
+        return
+    for project_id, name in projects:
+        rest = [word for word in words if word not in name.casefold() and word not in project_id.casefold()]
+        if rest and all(word in _PART_WORDS for word in rest):
+            for label, url in _parts_of(reader, project_id):
+                if all(word in label.casefold() for word in rest):
+                    yield _part(name, label, url)
+
+
+def _parts_of(reader: Actor, project_id: str) -> Iterator[tuple[str, str]]:
+    """Yield the pages of a project that the reader may open, and what can be done there."""
+    sees_runs, may_edit = may(reader, Scope.RUNS_READ, project_id), may(reader, Permission.EDIT_PROJECT, project_id)
+    if sees_runs:
+        yield "runs", runs_url(project_id=project_id)
+        yield "sessions", path_to("sessions.sessions", project_id=project_id)
     for part in ("errors", "speed", "cache", "compare"):
-        yield Result("Project", f"{name}: {part}", path_to(f"{part}.show", project_id=project_id))
-    yield Result("Project", f"{name}: experiments", address_of("experiments.experiments", {"project": project_id}))
-    yield Result("Project", f"{name}: budgets", path_to("project_budgets.budgets", project_id=project_id))
+        yield part, path_to(f"{part}.show", project_id=project_id)
+    yield "experiments", address_of("experiments.experiments", {"project": project_id})
+    yield "budgets", path_to("project_budgets.budgets", project_id=project_id)
     if reader.kind is not ActorKind.LINK:
-        yield Result("Project", f"{name}: what if", path_to("project_costs.costs", project_id=project_id))
-    if may(reader, Permission.EDIT_PROJECT, project_id):
+        yield "what if", path_to("project_costs.costs", project_id=project_id)
+    if may_edit:
         for section, endpoint in SECTIONS:
-            yield Result("Project", f"{name}: settings · {section}", path_to(endpoint, project_id=project_id))
-        yield Result("Project", f"{name}: send runs", path_to("send_runs.show", project_id=project_id))
+            yield f"settings · {section}", path_to(endpoint, project_id=project_id)
+        yield "send runs", path_to("send_runs.show", project_id=project_id)
+    for dimension, label in (("metadata.release", "releases"), *([("user", "users")] if sees_runs else [])):
+        yield label, address_of("breakdown.breakdown", {"project": project_id, "by": dimension})
+    if may_edit:
+        for label, endpoint, place in _ACTIONS:
+            yield label, f"{path_to(endpoint, project_id=project_id)}{place}"
 
 
 def _pages(reader: Actor, text: str) -> list[Result]:
