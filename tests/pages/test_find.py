@@ -18,7 +18,7 @@ async def test_a_project_is_found_with_its_pages(reader: Browser, post: Post, pr
 
     links = _links(await part_of(reader, f"/find?q={project_id.upper()}"))
 
-    assert links[:17] == [
+    assert links[:18] == [
         f"/projects/{project_id}",
         f"/runs?project={project_id}",
         f"/projects/{project_id}/sessions",
@@ -33,6 +33,7 @@ async def test_a_project_is_found_with_its_pages(reader: Browser, post: Post, pr
         f"/projects/{project_id}/settings/tracked-keys",
         f"/projects/{project_id}/settings/names",
         f"/projects/{project_id}/settings/alerts",
+        f"/projects/{project_id}/settings/notes",
         f"/projects/{project_id}/settings/links",
         f"/projects/{project_id}/settings/general",
         f"/projects/{project_id}/send",
