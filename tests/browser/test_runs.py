@@ -53,7 +53,7 @@ def test_a_page_leads_to_the_next_and_a_row_to_its_run_and_trace(page: Page, sto
 
 def test_a_file_says_how_far_it_is_and_can_be_cancelled(page: Page, story: Server) -> None:
     page.goto(f"{story.url}/runs?project={PROJECT}&range=30d")
-    export, link = page.get_by_role("region", name="Export"), page.get_by_role("link", name="Parquet")
+    export, link = page.get_by_role("region", name="Export"), page.get_by_role("link", name="Parquet", exact=True)
 
     with page.expect_download() as saved:
         link.click()

@@ -293,7 +293,8 @@ def _sums(question: GroupQuestion) -> str:
 
 
 def _told_apart(names: Sequence[str]) -> str:
-    return " AND ".join(f"{name} NOT IN ('{ANY}', '{OTHERS}')" for name in names)
+    """SQL that leaves out what no answer may name; a value that is called as the rest is belongs to it."""
+    return " AND ".join(f"{name} NOT IN ('{ANY}', '{OTHERS}', '{VALUE}{OTHER_NAME}')" for name in names)
 
 
 def _groups_sql(found: Conditions, question: GroupQuestion, rest_of: Dimension | None) -> str:
