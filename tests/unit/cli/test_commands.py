@@ -138,7 +138,7 @@ def test_names_of_commands_are_completed_without_importing_them() -> None:
         return [line.partition(",")[2] for line in shown.splitlines()]
 
     assert completed("runtally", "pr") == ["projects", "prices"]
-    assert completed("runtally", "runs", "e") == ["export"]
+    assert completed("runtally", "runs", "e") == ["erase", "export"]
     assert "--status" in completed("runtally", "runs", "list", "--s")
 
 
