@@ -1,15 +1,18 @@
 """Judge whether an hour costs far more than the same hour of past weeks. Pure.
 
 The usual cost is the median of that hour and its two neighbours in each of the last four weeks; its variation is their
-median absolute deviation. Both are unaffected if fewer than half of these hours were unusual themselves. Only higher
-cost alerts: lower cost harms no budget, and every holiday would alert.
+median absolute deviation. Both are unaffected if fewer than half of these hours were unusual themselves. Hours are of UTC,
+and work begins by the clock on the wall: what either neighbour alone would have allowed is allowed too, so that a change to
+or from summer time alerts nobody. Only higher cost alerts: lower cost harms no budget, and every holiday would alert.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from statistics import median
+
+from runtally.alerts.week import WEEK
 
 HOUR = timedelta(hours=1)
 WEEKS = 4
@@ -36,7 +39,7 @@ class UnusualHour:
 
 def compared_hours(hour: datetime) -> tuple[datetime, ...]:
     """List the hours of past weeks that an hour is compared with, the latest week first, and each week in order."""
-    return tuple(hour - timedelta(weeks=week) + offset for week in range(1, WEEKS + 1) for offset in AROUND)
+    return tuple(hour - week * WEEK + offset for week in range(1, WEEKS + 1) for offset in AROUND)
 
 
 def judged_hours(last: datetime, since: datetime) -> list[datetime]:
@@ -57,9 +60,13 @@ def six_deviations(past: Sequence[Decimal]) -> Decimal:
     return _SIGMAS * _SIGMA * median(abs(one - usual) for one in past)
 
 
-def judge(hour: datetime, cost_usd: Decimal, past_usd: Sequence[Decimal]) -> UnusualHour | None:
-    """Return None where the hour is as usual, or where too few hours are known."""
+def judge(hour: datetime, cost_usd: Decimal, past_usd: Mapping[datetime, Decimal]) -> UnusualHour | None:
+    """Return None where the hour is as usual, or where too few of the hours that it is compared with are known."""
     if len(past_usd) < LEAST_HOURS:
         return None
-    limit = limit_above(past_usd)
-    return UnusualHour(hour, cost_usd, median(past_usd), limit) if cost_usd > limit else None
+    usual = list(past_usd.values())
+    neighbours = (
+        [usd for past, usd in past_usd.items() if (hour - past) % WEEK == offset] for offset in (HOUR, WEEK - HOUR)
+    )
+    limit = max(map(limit_above, (usual, *neighbours)))
+    return UnusualHour(hour, cost_usd, median(usual), limit) if cost_usd > limit else None

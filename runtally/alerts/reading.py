@@ -76,7 +76,7 @@ def first_unusual(project: HourlyCosts, hours: Sequence[datetime]) -> UnusualHou
     costs = project.costs_usd
     for hour in hours:
         # Before its first run nothing was usual yet; later, an hour without runs cost nothing.
-        past = [costs.get(one, Decimal(0)) for one in compared_hours(hour) if one >= project.first_at]
+        past = {one: costs.get(one, Decimal(0)) for one in compared_hours(hour) if one >= project.first_at}
         if hour in costs and (found := judge(hour, costs[hour], past)):
             return found
     return None
