@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
-from quart import Blueprint, request
+from quart import Blueprint
 from quart.typing import ResponseReturnValue
 
 from api.auth import project_key
@@ -15,9 +15,10 @@ from api.cells import OfCell
 from api.current import actor, services
 from api.operation import Answer, Content, Operation, documents
 from api.reply import Reply, reply
+from api.sent import asked_as
 from runtally.access.scopes import Scope, demand
 from runtally.audit import list_entries
-from runtally.errors import Detail, Forbidden, InvalidPayload, StoreUnavailable, UnknownCell
+from runtally.errors import Forbidden, InvalidPayload, StoreUnavailable, UnknownCell
 from runtally.fields import MAX_ROW, camel
 from runtally.models.audit import AuditEntry
 from runtally.settings import MAIN
@@ -74,7 +75,7 @@ class AuditQuery(msgspec.Struct, frozen=True, rename=camel):
 async def get_audit() -> ResponseReturnValue:
     """List who changed what, and when: the newest first. Needs an admin key."""
     demand(actor(), Scope.ADMIN, None)
-    query = _query()
+    query = asked_as(AuditQuery)
     if query.cell not in services().cells.names:
         raise UnknownCell
     async with services().cells.named(query.cell).database.session() as session:
@@ -83,15 +84,6 @@ async def get_audit() -> ResponseReturnValue:
     if query.format == "csv":
         return Reply(_csv(entries), 200, {"Content-Type": "text/csv; charset=utf-8", "Cache-Control": "no-store"})
     return reply(AuditLog(entries=entries, next_before=entries[-1].id if len(found) > query.limit else None))
-
-
-def _query() -> AuditQuery:
-    """Raises `InvalidPayload`."""
-    try:
-        return msgspec.convert(request.args.to_dict(), AuditQuery, strict=False)
-    except msgspec.ValidationError as error:
-        why, _, path = str(error).partition(" - at `$.")
-        raise InvalidPayload(details=(Detail(path.rstrip("`"), f"{why.partition(', got ')[0]}."),)) from None
 
 
 def _entry(row: AuditEntry) -> AuditedChange:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
-from quart import Blueprint, request
+from quart import Blueprint
 from quart.typing import ResponseReturnValue
 
 from api.auth import project_key
@@ -20,7 +20,7 @@ from api.current import actor, services
 from api.metrics import Count
 from api.operation import Answer, Content, Operation, documents
 from api.reply import Reply, reply
-from api.sent import sent_as
+from api.sent import asked_as, sent_as
 from runtally.access.scopes import Scope, demand
 from runtally.bills import store
 from runtally.bills.alert import alert
@@ -230,7 +230,7 @@ async def get_bill(bill_id: str) -> ResponseReturnValue:
     taxes and fees.
     """
     demand(actor(), Scope.ADMIN, None)
-    query = _query()
+    query = asked_as(BillQuery)
     async with services().control.database.session() as session:
         bill = await store.get(session, _id(bill_id))
     found = await compared(bill)
@@ -345,13 +345,6 @@ def _part(part: Part) -> DifferencePart:
         billed=billed,
         here=here,
     )
-
-
-def _query() -> BillQuery:
-    try:
-        return msgspec.convert(request.args.to_dict(), BillQuery)
-    except msgspec.ValidationError:
-        raise InvalidPayload(details=(Detail("format", "Write json or csv."),)) from None
 
 
 def _id(text: str) -> UUID:

@@ -1,6 +1,7 @@
-"""Read the JSON body of a request as what its route documents."""
+"""Read the JSON body or the query of a request as what its route documents."""
 
 import re
+from collections.abc import Callable
 from typing import TypeVar, cast
 
 import msgspec
@@ -9,16 +10,45 @@ from quart import request
 from runtally.errors import Detail, InvalidJson, InvalidPayload
 
 T = TypeVar("T", bound=msgspec.Struct)
-_FIELD = re.compile(r"`\$\.(\w+)`")
+_PLACE = re.compile(r"`\$\.?([^`]*)`")
+_FIELD = re.compile(r"Object (?:missing required|contains unknown) field `(.*)`", re.DOTALL)
+# A name that can be no field may be anything.
+_NAME = re.compile(r"[A-Za-z]{1,64}")
 
 
 async def sent_as(kind: type[T]) -> T:
     """Return the body of the request. Raises `InvalidJson`, and `InvalidPayload` that names the field but no value."""
+    return decoded(cast(bytes, await request.get_data()), kind)
+
+
+def asked_as(kind: type[T]) -> T:
+    """Return the query of the request. Raises `InvalidPayload` that names the parameter but no value."""
+    return _read(kind, lambda: msgspec.convert(request.args.to_dict(), kind, strict=False))
+
+
+def decoded(body: bytes | msgspec.Raw, kind: type[T]) -> T:
+    """Decode JSON. Raises `InvalidJson`, and `InvalidPayload` that names the field but no value."""
+    return _read(kind, lambda: msgspec.json.decode(body, type=kind))
+
+
+def _read(kind: type[T], read: Callable[[], T]) -> T:
     try:
-        return msgspec.json.decode(cast(bytes, await request.get_data()), type=kind)
-    except msgspec.ValidationError as error:
-        field = _FIELD.search(str(error))
-        where = (Detail(field[1], "Not of the kind that the API reference says."),) if field else ()
-        raise InvalidPayload("Send the fields that the API reference has, and no others.", details=where) from None
+        return read()
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise InvalidPayload(details=(_refusal_of(kind, str(error)),)) from None
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise InvalidJson from None
+
+
+def _refusal_of(kind: type[msgspec.Struct], error: str) -> Detail:
+    """Return the field that is wrong, missing or unknown, and why."""
+    why, _, at = error.partition(" - at ")
+    place, field = _PLACE.search(at), _FIELD.fullmatch(why)
+    if field and not _NAME.fullmatch(field[1]):
+        field, why = None, "Object contains an unknown field"
+    if why.startswith("Invalid enum value"):
+        types = [one.type for one in msgspec.structs.fields(kind) if place and one.encode_name == place[1]]
+        choices = msgspec.json.schema(types[0])["enum"] if types else ["those that the API reference has"]
+        why = f"Use one of {', '.join(choices)}"
+    names = [found[1] for found in (place, field) if found and found[1]]
+    return Detail(".".join(names), f"{why.partition(', got ')[0]}.")

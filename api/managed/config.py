@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -14,12 +14,13 @@ from api.current import actor, services
 from api.errors import status_of
 from api.managed.kind import At, Kind, R
 from api.managed.kinds import KINDS
-from api.managed.routes import ManagedQuery, decoded, refusal_of
+from api.managed.routes import ManagedQuery
 from api.operation import Answer, Content, Operation, documents
 from api.reply import reply
+from api.sent import decoded, sent_as
 from runtally.access.scopes import may
 from runtally.errors import Detail, Forbidden, InvalidJson, InvalidPayload, RuntallyError, StoreUnavailable
-from runtally.fields import WRONG, camel, trimmed
+from runtally.fields import camel, trimmed
 from runtally.pricing.entries import lock
 
 blueprint = Blueprint("config", __name__, url_prefix="/api/config")
@@ -104,7 +105,7 @@ async def apply_config() -> ResponseReturnValue:
     Each thing needs the scope of its kind, or an admin key. Applying a document again changes nothing. Two that are applied at once
     are applied one after the other. A refusal names each thing that is wrong by its place, such as `budgets[3].amountUSD`.
     """
-    document = _read(cast(bytes, await request.get_data()))
+    document = _known(await sent_as(_Document))
     applied = AppliedConfiguration(changes=(), unchanged=0)
     with suppress(_UndoneError):
         async with At.opened(services(), actor()) as at:
@@ -133,9 +134,8 @@ async def export_config() -> ResponseReturnValue:
     return reply({"ok": True, "resources": {name: things for name, things in found.items() if things}})
 
 
-def _read(body: bytes) -> _Document:
-    """Raises `InvalidJson` and `InvalidPayload`."""
-    document = decoded(body, _Document)
+def _known(document: _Document) -> _Document:
+    """Return a document of kinds that there are. Raises `InvalidPayload`."""
     known = {kind.name: kind for kind in KINDS}
     prunable = [name for name, kind in known.items() if kind.remove is not None]
     wrong = [Detail(name, f"Use one of {', '.join(known)}.") for name in document.resources if name not in known]
@@ -192,9 +192,9 @@ async def _applied(at: At, document: _Document) -> AppliedConfiguration:
         for number, raw in enumerate(document.resources.get(kind.name, ())):
             place = f"{kind.name}[{number}]"
             try:
-                one = msgspec.json.decode(raw, type=kind.type)
-            except WRONG as error:
-                applying.wrong += _placed(InvalidPayload(details=(refusal_of(error),)), place)
+                one = decoded(raw, kind.type)
+            except InvalidPayload as error:
+                applying.wrong += _placed(error, place)
             else:
                 by_project.setdefault(trimmed(kind.project_of(one)), []).append((place, one))
     named = {project_id for by_project in things.values() for project_id in by_project}

@@ -1,8 +1,7 @@
 """Routes of what is managed: list, get, make, change and delete, each as its form does, and audited alike."""
 
-import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -16,24 +15,21 @@ from api.managed.kinds import KINDS
 from api.managed.of_projects import PROJECTS
 from api.operation import Answer, Content, Operation, documents
 from api.reply import Reply, reply
+from api.sent import sent_as
 from runtally.access.erasure import Places, erase_project
 from runtally.access.scopes import Scope, demand
 from runtally.errors import (
     Conflict,
-    Detail,
     Forbidden,
     InvalidJson,
     InvalidPayload,
     NotFound,
     StoreUnavailable,
 )
-from runtally.fields import WRONG, camel
+from runtally.fields import camel
 from runtally.pricing.entries import lock
 
 blueprint = Blueprint("managed", __name__, url_prefix="/api")
-
-Body = TypeVar("Body", bound=msgspec.Struct)
-_FIELD = re.compile(r"`\$\.?([^`]*)`")
 
 
 class ManagedQuery(msgspec.Struct, frozen=True, rename=camel):
@@ -104,7 +100,7 @@ async def _get(kind: Kind[R], id_: str) -> Reply:
 
 
 async def _make(kind: Kind[R]) -> Reply:
-    sent = await _sent(kind)
+    sent = await sent_as(kind.type)
     async with At.opened(services(), actor()) as at:
         one, before = await _compared(at, kind, sent)
         if before is None:
@@ -115,7 +111,7 @@ async def _make(kind: Kind[R]) -> Reply:
 
 
 async def _change(kind: Kind[R], id_: str) -> Reply:
-    sent = await _sent(kind)
+    sent = await sent_as(kind.type)
     projects = [kind.project_of(sent)]
     async with At.opened(services(), actor()) as at:
         one, before = await _compared(at, kind, sent)
@@ -182,27 +178,6 @@ def _conflict(before: R) -> Conflict:
     error = Conflict()
     error.current = before
     return error
-
-
-async def _sent(kind: Kind[R]) -> R:
-    return decoded(cast(bytes, await request.get_data()), kind.type)
-
-
-def decoded(body: bytes, kind: type[Body]) -> Body:
-    """Decode a body. Raises `InvalidJson` and `InvalidPayload`."""
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except WRONG as error:
-        raise InvalidPayload(details=(refusal_of(error),)) from None
-    except msgspec.DecodeError:
-        raise InvalidJson from None
-
-
-def refusal_of(error: Exception) -> Detail:
-    """Return the field that was wrong, and why, without the value that was sent."""
-    why, _, _ = str(error).partition(" - at ")
-    field = _FIELD.search(str(error).partition(" - at ")[2])
-    return Detail(field[1] if field else "", f"{why.partition(', got ')[0]}.")
 
 
 def _serve(kind: Kind[Any]) -> None:

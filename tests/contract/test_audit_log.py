@@ -47,7 +47,10 @@ async def test_the_log_is_a_csv_file_as_well(client: httpx.AsyncClient, project_
 async def test_a_question_that_is_wrong_is_refused(
     client: httpx.AsyncClient, admin: dict[str, str], query: str, path: str
 ) -> None:
-    assert_error(await client.get(f"/api/audit?{query}", headers=admin), 422, "invalid_payload", paths=[path])
+    response = await client.get(f"/api/audit?{query}", headers=admin)
+
+    assert_error(response, 422, "invalid_payload", paths=[path], never=["xml"])
+    assert path != "format" or response.json()["error"]["details"][0]["message"] == "Use one of csv, json."
 
 
 async def test_the_log_is_for_admins(client: httpx.AsyncClient, metrics_key: str) -> None:

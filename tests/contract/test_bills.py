@@ -91,7 +91,7 @@ async def test_an_amount_is_compared_with_what_its_days_cost(
         ({"amountUSD": -4}, "invalid_payload", ["amountUSD"]),
         ({"toleranceUSD": "4"}, "invalid_payload", ["toleranceUSD"]),
         ({"since": "today"}, "invalid_payload", ["since"]),
-        ({"amount": 4}, "invalid_payload", []),
+        ({"amount": 4}, "invalid_payload", ["amount"]),
         ({"reports": [{"a": 1}]}, "invalid_bill", []),
         ({"reports": []}, "invalid_bill", []),
         ({"provider": "x", "amountUSD": 1, "since": "2026-01-02", "until": "2026-01-02"}, "invalid_bill", []),

@@ -126,7 +126,7 @@ async def test_what_is_exported_is_applied_without_a_change_and_what_it_lacks_is
 
 REFUSED = {
     "an unknown kind": ("budget:\n- {projectId: TEAM}\n", [":1: budget: Use one of projects, "]),
-    "an unknown field": ("budgets:\n- {projectId: TEAM, amountUSD: 1}\n- projectId: TEAM\n  amount: 1\n", [":3: budgets[1]: Object contains unknown field `amount`."]),
+    "an unknown field": ("budgets:\n- {projectId: TEAM, amountUSD: 1}\n- projectId: TEAM\n  amount: 1\n", [":4: budgets[1].amount: Object contains unknown field `amount`."]),
     "values that the form refuses": (
         "budgets:\n- projectId: TEAM\n  amountUSD: 0\n  period: year\nexperiments:\n- {projectId: TEAM, experimentId: a, maxErrorRate: 2}\n",
         [":4: budgets[0].period: Choose a day or a month.", ":3: budgets[0].amountUSD: Give US dollars above 0", ":6: experiments[0].maxErrorRate: must be"],

@@ -102,7 +102,7 @@ async def test_a_person_is_counted_then_erased_in_every_project_and_the_record_h
     ("body", "code", "paths"),
     [
         ({"user": "  "}, "invalid_erasure", ["user"]),
-        ({}, "invalid_payload", []),
+        ({}, "invalid_payload", ["user"]),
         ({"user": 5}, "invalid_payload", ["user"]),
     ],
 )

@@ -64,7 +64,8 @@ async def test_a_note_of_ci_is_kept_listed_by_tag_and_deleted(
         ({"text": "x", "at": "1999-01-01T00:00:00Z"}, "invalid_note", ["at"]),
         ({"text": "x", "tag": "t" * 65}, "invalid_note", ["tag"]),
         ({"text": 5}, "invalid_payload", ["text"]),
-        ({"text": "x", "more": 1}, "invalid_payload", []),
+        ({"text": "x", "more": 1}, "invalid_payload", ["more"]),
+        ({}, "invalid_payload", ["text"]),
     ],
 )
 async def test_a_note_that_cannot_be_kept_says_why(
