@@ -28,7 +28,7 @@ from runtally.limits.limiter import Limiter
 from runtally.names.live import LiveNames
 from runtally.otlp.receive import Receiver
 from runtally.pricing.book import LivePrices
-from runtally.pricing.comparison import Comparison
+from runtally.pricing.catalogue import Comparison
 from runtally.pricing.repricing.repricer import Repricer
 from runtally.settings import Settings
 from runtally.usage.colours import Colours

@@ -33,8 +33,8 @@ UNIT = ROOT / "tests" / "unit"
 STATEMENTS = ROOT / "tests" / "structure" / "test_sql.py"
 WITH_STATEMENTS = {"runtally.usage.sketch"}
 MODULES = """
-runtally.pricing.cost runtally.pricing.match runtally.pricing.discount runtally.pricing.names runtally.pricing.providers
-runtally.pricing.expressions runtally.pricing.draft runtally.pricing.changes runtally.money runtally.budgets.use
+runtally.pricing.cost runtally.pricing.match runtally.pricing.providers runtally.pricing.expressions
+runtally.pricing.draft runtally.pricing.book runtally.money runtally.budgets.use
 runtally.ingest.decode runtally.ingest.normalize runtally.ingest.usage runtally.ingest.timestamps runtally.privacy
 runtally.limits.rate runtally.limits.limiter runtally.limits.downloads runtally.usage.sketch runtally.usage.summary
 runtally.usage.window runtally.usage.memo runtally.usage.drivers runtally.usage.groups.ranks runtally.access.scopes

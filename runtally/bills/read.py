@@ -12,7 +12,7 @@ from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked
 from runtally.models.bill import Bill
 from runtally.pricing.book import PriceBook
-from runtally.pricing.discount import Discount
+from runtally.pricing.match import Discount
 from runtally.pricing.queries import select_discounts
 from runtally.runs.cost_line_queries import PricedAlike
 from runtally.runs.cost_lines import read_priced_alike

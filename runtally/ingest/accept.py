@@ -17,7 +17,7 @@ from runtally.models.run import StoredRun
 from runtally.names.live import LiveNames
 from runtally.pricing.book import LivePrices
 from runtally.pricing.cost import resolve_cost
-from runtally.pricing.names import FREE
+from runtally.pricing.match import FREE
 from runtally.privacy import ContentRule
 from runtally.retention.rules import LiveRetention
 from runtally.settings import Settings

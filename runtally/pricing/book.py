@@ -1,9 +1,10 @@
-"""Hold all prices in memory: an immutable snapshot of the registry, and its refresh."""
+"""Hold all prices in memory: an immutable snapshot of the registry, its refresh, and when prices changed in it."""
 
 import asyncio
 import time
 from collections.abc import Iterable
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Protocol
 
@@ -12,8 +13,7 @@ import structlog
 from runtally.db.database import Connection, Database
 from runtally.pricing import queries
 from runtally.pricing.cost import Price, price_for_run
-from runtally.pricing.discount import Discount, less_discount
-from runtally.pricing.match import LookUp, PriceCandidate, PriceIndex, in_force
+from runtally.pricing.match import Discount, LookUp, PriceCandidate, PriceIndex, in_force, less_discount
 
 # Many more than the models that one service uses; a flood of invented names costs time, not memory.
 REMEMBERED_NAMES = 4096
@@ -152,3 +152,41 @@ class LivePrices:
         self._current_at = seen_at
         if self.book.invalid and not is_current:
             log.warning("price_patterns_invalid", entry_ids=self.book.invalid)
+
+
+# The shortest time that can be stored.
+_JUST_BEFORE = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class PriceChange:
+    """The price of a provider's model before a moment, and from then on; None without a price."""
+
+    at: datetime
+    provider: str
+    model: str
+    before: Price | None
+    after: Price | None
+
+
+def changes_of(
+    used: Iterable[tuple[str, str]], book: PriceBook, since: datetime, until: datetime, project_id: str | None
+) -> tuple[PriceChange, ...]:
+    """List the price changes of these models after `since` and before `until`, in order.
+
+    Prices are those for short contexts.
+    """
+    found = []
+    for provider, model in sorted(set(used)):
+        for at in book.change_points(provider, model, project_id):
+            if not since < at < until:
+                continue
+            before = book.price_for(provider, model, at - _JUST_BEFORE, 0, project_id)
+            after = book.price_for(provider, model, at, 0, project_id)
+            if _amounts(before) != _amounts(after):
+                found.append(PriceChange(at, provider, model, before, after))
+    return tuple(sorted(found, key=lambda change: change.at))
+
+
+def _amounts(price: Price | None) -> tuple[object, ...] | None:
+    return None if price is None else (price.rates, price.variants, price.request_pico)

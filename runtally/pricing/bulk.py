@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
-from functools import partial
 from typing import Any
 
 from sqlmodel import col, select
@@ -16,8 +15,7 @@ from runtally.errors import Detail, InvalidPrice
 from runtally.models.price import AMOUNT_COLUMNS, PriceEntry
 from runtally.money import PRICE_DECIMALS, to_price
 from runtally.pricing import entries
-from runtally.pricing.amounts import amounts_of
-from runtally.pricing.draft import Draft, read_time
+from runtally.pricing.draft import Draft, amounts_of, read_time
 from runtally.pricing.rates import MAX_AMOUNT, rates_text, read_rates, read_variants, variants_text
 from runtally.pricing.registry import MAX_FOUND
 from runtally.units import FURTHER
@@ -84,7 +82,7 @@ class Planned:
     @property
     def changes(self) -> tuple[tuple[str, Decimal | None, Decimal | None], ...]:
         """The amounts that change: column or unit, before and after."""
-        before, after = (dict(amounts_of(partial(getattr, one))) for one in (self.entry, self.draft))
+        before, after = (dict(amounts_of(one)) for one in (self.entry, self.draft))
         pairs = ((name, before.get(name), after.get(name)) for name in ALL_COLUMNS)
         return tuple(one for one in pairs if one[1] != one[2])
 
@@ -172,7 +170,7 @@ def _problem(entry: PriceEntry, start: datetime) -> str | None:
 
 
 def _too_much(draft: Draft) -> str | None:
-    amounts = [usd for _, usd in amounts_of(partial(getattr, draft))]
+    amounts = [usd for _, usd in amounts_of(draft)]
     amounts += [usd for one in read_variants(draft.variants) for usd in one.rates.values()]
     return "The new amount is too high." if any(one >= MAX_AMOUNT for one in amounts) else None
 

@@ -1,4 +1,4 @@
-"""The price catalogue and the registry: seed the registry on first start, and sync it afterwards.
+"""The price catalogue and the registry: seed the registry on first start, compare them, and sync it afterwards.
 
 Entries that an admin changed are left alone. A changed price is ended, not overwritten, so that a run's price entry
 remains the one that priced it. An entry that the catalogue dropped stays: its price was right. Where the catalogue
@@ -8,9 +8,10 @@ corrects a time that is over, its old entry is withdrawn.
 import asyncio
 import sys
 import zlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import date, datetime
+from enum import StrEnum
 from importlib.metadata import version
 
 import msgspec
@@ -21,10 +22,10 @@ from runtally.db.database import Connection, Database
 from runtally.errors import CatalogueUnreadable
 from runtally.models.price import PriceSource
 from runtally.pricing import catalogue_queries as queries
-from runtally.pricing.catalogue_diff import Difference, differences_of
 from runtally.pricing.catalogue_entry import CatalogueEntry, CheckedDay
 from runtally.pricing.catalogue_queries import KnownEntry
 from runtally.pricing.overlap import SlotIndex
+from runtally.pricing.queries import select_version
 
 PACKAGE = "genai-prices"
 # -P: not with modules of the working folder, whose names may be those of libraries.
@@ -34,6 +35,66 @@ EXPORT = (sys.executable, "-P", "-m", "runtally.pricing.catalogue_export")
 _exported: dict[tuple[tuple[str, ...], str], bytes] = {}
 
 log = structlog.get_logger()
+
+
+COMPARED = tuple(name for name in CatalogueEntry.__dataclass_fields__ if name not in {"catalogue_key", "provider"})
+
+
+class Kind(StrEnum):
+    """The change of a catalogue entry."""
+
+    NEW = "new"
+    CHANGED = "changed"
+    VANISHED = "vanished"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """An entry that differs between registry and catalogue; it may be missing in one of them."""
+
+    kind: Kind
+    before: CatalogueEntry | None
+    after: CatalogueEntry | None
+    kept_for: int | None = None
+    """The admin's entry that it conflicts with; then it is not taken."""
+    checked_on: date | None = None
+    """The day on which the catalogue's maintainers last checked the price, if known."""
+
+    @property
+    def entry(self) -> CatalogueEntry:
+        found = self.after or self.before
+        if found is None:
+            raise ValueError("a difference has an entry on one side")
+        return found
+
+    @property
+    def fields(self) -> tuple[tuple[str, object, object], ...]:
+        """The name, old and new value of each field that differs."""
+        sides = [{name: getattr(side, name, None) for name in COMPARED} for side in (self.before, self.after)]
+        return tuple((name, sides[0][name], sides[1][name]) for name in COMPARED if sides[0][name] != sides[1][name])
+
+
+def differences_of(catalogue: Iterable[CatalogueEntry], known: Sequence[KnownEntry]) -> tuple[Difference, ...]:
+    """List the differences in the order of the catalogue, dropped entries last.
+
+    Entries that an admin took over are left out.
+    """
+    by_key = {row.entry.catalogue_key: row for row in known if row.entry.catalogue_key}
+    admins = SlotIndex((row.entry, row.id) for row in known if row.source is PriceSource.ADMIN and not row.is_withdrawn)
+    vanished = {key: row for key, row in by_key.items() if row.source is PriceSource.CATALOGUE}
+    found = []
+    for entry in catalogue:
+        vanished.pop(entry.catalogue_key, None)
+        row = by_key.get(entry.catalogue_key)
+        if row is None:
+            found.append(Difference(Kind.NEW, None, entry, next(admins.conflicts_of(entry), None)))
+        elif row.source is PriceSource.CATALOGUE:
+            # An entry that replaced another one starts later than the catalogue says, which is no difference.
+            after = replace(entry, effective_from=row.entry.effective_from)
+            if after != row.entry:
+                kept_for = next(admins.conflicts_of(entry), None)
+                found.append(Difference(Kind.CHANGED, row.entry, after, kept_for))
+    return (*found, *(Difference(Kind.VANISHED, row.entry, None) for row in vanished.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +248,7 @@ def _make_room(plan: Plan, rows: Iterable[KnownEntry]) -> None:
     changed = {number for number, _ in plan.update}
     ends = dict(plan.retire)
     taken = SlotIndex(
-        (msgspec.structs.replace(row.entry, effective_to=ends.get(row.id, row.entry.effective_to)), row.id)
+        (replace(row.entry, effective_to=ends.get(row.id, row.entry.effective_to)), row.id)
         for row in rows
         if row.source is PriceSource.CATALOGUE and row.id not in changed and row.id not in plan.withdraw
     )
@@ -201,7 +262,7 @@ def _make_room(plan: Plan, rows: Iterable[KnownEntry]) -> None:
 def _plan_change(plan: Plan, row: KnownEntry, entry: CatalogueEntry, now: datetime) -> None:
     start, end = row.entry.effective_from, row.entry.effective_to
     # An entry that replaced another one starts later than the catalogue says, which is no difference.
-    entry_from_start = msgspec.structs.replace(entry, effective_from=start)
+    entry_from_start = replace(entry, effective_from=start)
     began, ended = start is None or start < now, end is not None and end <= now
     if row.entry == entry_from_start:
         plan.unchanged += 1
@@ -213,9 +274,33 @@ def _plan_change(plan: Plan, row: KnownEntry, entry: CatalogueEntry, now: dateti
         # A price that is in force changes from now on.
         over = entry.effective_to is not None and entry.effective_to <= now
         plan.retire.append((row.id, now))
-        plan.insert.append(entry if over else msgspec.structs.replace(entry, effective_from=now))
+        plan.insert.append(entry if over else replace(entry, effective_from=now))
     else:
         # A period that is over or still to come is replaced as a whole.
         plan.withdraw.append(row.id)
         plan.corrected += 1
         plan.insert.append(entry)
+
+
+class Comparison:
+    """The last comparison, valid until the registry or the installed catalogue changes; one per process."""
+
+    def __init__(self) -> None:
+        self._of: tuple[str, str] | None = None
+        self._found: tuple[Difference, ...] = ()
+
+    async def known(self, connection: Connection) -> tuple[Difference, ...] | None:
+        """Return the comparison if it is current; None if it would have to be computed."""
+        return self._found if await _version(connection) == self._of else None
+
+    async def read(self, connection: Connection) -> tuple[Difference, ...]:
+        """Return the comparison, computed if necessary. Raises `CatalogueUnreadable`."""
+        # Read the version first: a change in between then makes the next comparison compute anew.
+        of = await _version(connection)
+        if of != self._of:
+            self._found, self._of = await compare(connection), of
+        return self._found
+
+
+async def _version(connection: Connection) -> tuple[str, str]:
+    return await select_version(connection), version(PACKAGE)

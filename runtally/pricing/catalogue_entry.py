@@ -1,43 +1,21 @@
 """One price of the catalogue before it is stored. Independent of the catalogue's package and of the database."""
 
-from datetime import date, datetime
+from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from operator import attrgetter
 
 import msgspec
 
 from runtally.models.price import AMOUNT_COLUMNS, RATE_COLUMNS
+from runtally.pricing.draft import Draft
 
 
-class CatalogueEntry(msgspec.Struct, kw_only=True, frozen=True):
-    """A future row of the registry, with the names of the columns of `PriceEntry`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogueEntry(Draft):
+    """A price of the catalogue, which applies to all projects, before it is stored."""
 
-    provider: str
-    model: str
-    aliases: tuple[str, ...] = ()
-    match: str
-    pattern: str | None = None
-    above_input_tokens: int = 0
-    input_per_million: Decimal | None = None
-    output_per_million: Decimal | None = None
-    cache_read_per_million: Decimal | None = None
-    cache_write_per_million: Decimal | None = None
-    reasoning_per_million: Decimal | None = None
-    audio_input_per_million: Decimal | None = None
-    audio_output_per_million: Decimal | None = None
-    per_thousand_requests: Decimal | None = None
-    unit_rates: str | None = None
-    variants: str | None = None
-    effective_from: datetime | None = None
-    effective_to: datetime | None = None
-    estimated: bool = False
     catalogue_key: str
-    note: str | None = None
-
-    @property
-    def project_id(self) -> str | None:
-        """None: prices of the catalogue apply to all projects."""
-        return None
 
     @property
     def amounts(self) -> tuple[Decimal | str | None, ...]:
@@ -53,7 +31,8 @@ class CatalogueEntry(msgspec.Struct, kw_only=True, frozen=True):
 _amounts_of, _rates_of = attrgetter(*AMOUNT_COLUMNS), attrgetter(*RATE_COLUMNS)
 
 
-class ExportedEntry(CatalogueEntry, kw_only=True, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedEntry(CatalogueEntry):
     """An entry as the catalogue's process prints it; the day is not stored."""
 
     checked_on: date | None = None

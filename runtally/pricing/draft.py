@@ -1,6 +1,6 @@
 """Read and check a price that was entered in a form or a file, field by field. Pure."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
@@ -219,6 +219,14 @@ class _Check:
         if len(text) > MAX_NOTE:
             self.fail("note", f"Give at most {MAX_NOTE} characters.")
         return text or None
+
+
+def amounts_of(entry: PriceEntry | Draft) -> Iterator[tuple[str, Decimal]]:
+    """Yield each amount in US dollars by the name of its column or unit."""
+    for name in AMOUNT_COLUMNS:
+        if (usd := getattr(entry, name)) is not None:
+            yield name, usd
+    yield from read_rates(entry.unit_rates).items()
 
 
 def as_text(value: object) -> str:

@@ -1,20 +1,27 @@
 """Find the price in force for (provider, model, time, input tokens). Pure.
 
 A name is looked up among exact names and aliases, then among patterns, the longest match first; and so on for each
-spelling of it. A name that is not found has no price: never a guess. `names` has the spellings, `cost` the amounts.
+spelling of it. A name that is not found has no price: never a guess. `cost` has the amounts.
+
+Of spellings only differences of writing are removed (case, paths, dates, regions), never the name of a product:
+`gpt-4o-audio-preview` is no spelling of `gpt-4o`.
 """
 
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import cast
+from decimal import Decimal
+from typing import Any, cast
 
 from runtally.models.price import Match, PriceSource
-from runtally.pricing.cost import Price
+from runtally.money import pico_per_token
+from runtally.pricing.cost import THOUSAND, Price, Rates, discounted
 from runtally.pricing.expressions import Expressions
-from runtally.pricing.names import spellings_of
-from runtally.pricing.providers import provider_key, targets_of
+from runtally.pricing.providers import canonical, provider_key, targets_of
+from runtally.pricing.rates import pico_per_unit, read_rates, read_variants
+from runtally.units import FURTHER, PRICE_COLUMNS
 
 Level = tuple[Price, ...]
 """Prices that match a name equally well: tiers and periods, the preferred one first."""
@@ -24,6 +31,57 @@ Pattern = tuple[Match, str]
 # No model has a longer name; and the time of an expression grows with its text.
 MAX_NAME_CHARS = 256
 MAX_PATTERN_CHARS = 128
+
+
+FREE = ":free"
+# Suffixes of an aggregator for ways to serve the same model; not `:extended`, which has a price of its own.
+_SERVED = re.compile(r":(batch|beta|exacto|floor|nitro|online|thinking)$")
+_SAME_PRICE = "beta"
+
+_COMPACT_DATE = re.compile(r"-(20\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$")
+# OpenAI writes dates as month and day; year and month (`mistral-large-2407`) name different models.
+_RELEASE = re.compile(
+    r"(?:[-@]20\d\d(?:-?)(?:0[1-9]|1[0-2])(?:-?)(?:0[1-9]|[12]\d|3[01])"
+    r"|-(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])"
+    r"|[-@:]latest|@default)$"
+)
+# Prefixes and suffixes that one provider adds to names. They are removed one after the other.
+_MANNERS = {
+    "aws": (
+        re.compile(r"^arn:aws[^/]*/"),
+        re.compile(r"^(?:us|us-gov|eu|apac|ap|au|ca|in|jp|sa|global)\."),
+        re.compile(r"-v\d+(?::\d+(?::\d+k)?)?$"),
+        re.compile(r"^[a-z0-9]+\.(?=[a-z])"),
+    ),
+    "google": (
+        re.compile(r"^(?:projects/[^/]+/locations/[^/]+/)?(?:publishers/[^/]+/)?models/"),
+        re.compile(r"-00\d$"),
+    ),
+}
+
+
+def spellings_of(dialect: str, model: str) -> Iterator[tuple[str, bool]]:
+    """Yield the name in lower case, then with more and more parts removed that do not change the price.
+
+    Each comes with whether its price is an estimate, because the way the model was served may change it.
+    """
+    name, estimated = model.lower(), False
+    yield name, estimated
+    if name.endswith(FREE):
+        # Its own entry says that it is free; every other entry is a paid one.
+        return
+    if served := _SERVED.search(name):
+        name, estimated = name[: served.start()], served[1] != _SAME_PRICE
+        yield name, estimated
+    for manner in _MANNERS.get(dialect, ()):
+        shorter = manner.sub("", name)
+        if shorter != name:
+            name = shorter
+            yield name, estimated
+    if _COMPACT_DATE.search(name):
+        yield _COMPACT_DATE.sub(r"-\1-\2-\3", name), estimated
+    if _RELEASE.search(name):
+        yield _RELEASE.sub("", name), estimated
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,3 +209,47 @@ def _preference(candidate: PriceCandidate) -> tuple[int, bool, float, int]:
     price = candidate.price
     since = price.effective_from.timestamp() if price.effective_from else float("-inf")
     return -price.above_input_tokens, candidate.source is not PriceSource.ADMIN, -since, -price.id
+
+
+@dataclass(frozen=True, slots=True)
+class Discount:
+    """Percent off, for one provider, or with None for all that have no discount of their own."""
+
+    project_id: str
+    provider: str | None
+    percent: Decimal
+    effective_from: datetime | None = None
+    effective_to: datetime | None = None
+
+    def holds(self, provider: str, at: datetime) -> bool:
+        """Return whether it applies to a run that was sent to the provider under this name."""
+        return (
+            (self.provider is None or self.provider in {provider_key(provider), canonical(provider)})
+            and (self.effective_from is None or at >= self.effective_from)
+            and (self.effective_to is None or at < self.effective_to)
+        )
+
+
+def less_discount(price: Price, discounts: Iterable[Discount], provider: str, at: datetime) -> Price:
+    """Return the price after the project's discount; one for the provider comes before one for all."""
+    holding = [discount for discount in discounts if discount.holds(provider, at)]
+    if not holding:
+        return price
+    return discounted(price, min(holding, key=lambda one: one.provider is None).percent)
+
+
+def price_of(value: Callable[[str], Any], **fields: Any) -> Price:  # noqa: ANN401  # The other fields of a price.
+    """Build a price of the columns that `value` returns by name."""
+    return Price(
+        rates=Rates(
+            tuple(_pico(value(name)) for name in PRICE_COLUMNS),
+            {name: pico_per_unit(FURTHER[name], usd) for name, usd in read_rates(value("unit_rates")).items()},
+        ),
+        request_pico=THOUSAND * (_pico(value("per_thousand_requests")) or 0),
+        variants=read_variants(value("variants")),
+        **fields,
+    )
+
+
+def _pico(per_million: Decimal | None) -> int | None:
+    return None if per_million is None else pico_per_token(per_million)

@@ -10,9 +10,7 @@ import asyncpg
 from runtally.db.database import Connection
 from runtally.models.price import RATE_COLUMNS, Match, PriceSource
 from runtally.models.rollup import ALL_PROJECTS_KEY, GRAINS
-from runtally.pricing.amounts import price_of
-from runtally.pricing.discount import Discount
-from runtally.pricing.match import PriceCandidate
+from runtally.pricing.match import Discount, PriceCandidate, price_of
 from runtally.usage.sums.tables import SLICES
 
 _CANDIDATE = f"""

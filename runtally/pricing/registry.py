@@ -1,4 +1,4 @@
-"""Look through the registry: its entries, which of them are used, and which used models have no price."""
+"""Look through the registry: its entries, which of them are used, and which used models have a price."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,9 +10,13 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlmodel import col, func, or_, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from runtally.models.price import PriceEntry, ProjectDiscount
+from runtally.models.price import Match, PriceEntry, ProjectDiscount
 from runtally.pricing import queries
 from runtally.pricing.book import PriceBook
+from runtally.pricing.cost import Price, Rates
+from runtally.pricing.expressions import demand_expression
+from runtally.pricing.match import PriceCandidate, PriceIndex
+from runtally.pricing.providers import canonical
 from runtally.pricing.queries import UsedModel
 from runtally.usage.snapshots import Snapshots
 
@@ -151,3 +155,32 @@ def _has(word: str) -> ColumnElement[bool]:
         + func.lower(func.coalesce(PriceEntry.project_id, ""))
     )
     return func.strpos(text, word) > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names that a price matches; the pattern is None for exact names."""
+
+    provider: str
+    model: str
+    aliases: tuple[str, ...]
+    match: Match
+    pattern: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """The provider's models in use that the names match, the most used first, and the number of its models."""
+
+    models: tuple[UsedModel, ...]
+    seen: int
+
+
+def covered_by(names: Names, used: Iterable[UsedModel]) -> Covered:
+    """Match the used models in the same way as runs are matched. Raises `InvalidExpression`."""
+    if names.match is Match.REGEX and names.pattern is not None:
+        demand_expression(names.pattern)
+    price = Price(0, names.provider, names.model, 0, Rates.of(), estimated=False)
+    index = PriceIndex([PriceCandidate(price, names.aliases, names.match, names.pattern)])
+    seen = [one for one in used if canonical(one.provider) == canonical(names.provider)]
+    return Covered(tuple(one for one in seen if index.find(one.provider, one.model)), len(seen))

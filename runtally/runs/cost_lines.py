@@ -14,8 +14,7 @@ from runtally.db.combined import gathered
 from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked
 from runtally.pricing.cost import lines_of, price_for_run
-from runtally.pricing.discount import Discount, less_discount
-from runtally.pricing.match import PriceCandidate
+from runtally.pricing.match import Discount, PriceCandidate, less_discount
 from runtally.pricing.queries import select_candidates_of, select_discounts, select_variants
 from runtally.pricing.rates import read_variants
 from runtally.runs.cost_line_queries import PricedAlike, Varying, select_priced_alike

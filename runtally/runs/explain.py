@@ -6,8 +6,7 @@ from decimal import Decimal
 
 from runtally.models.run import StoredRun
 from runtally.pricing.cost import Line, Price, lines_of, price_for_run
-from runtally.pricing.discount import Discount, less_discount
-from runtally.pricing.match import PriceCandidate
+from runtally.pricing.match import Discount, PriceCandidate, less_discount
 
 
 @dataclass(frozen=True, slots=True)

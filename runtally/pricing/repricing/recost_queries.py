@@ -1,15 +1,19 @@
-"""SQL that changes the cost of runs, and in the same statement the rollups and the relay's queue."""
+"""Find the runs whose stored cost differs from their cost at current prices, and change it.
 
-from collections.abc import Sequence
+The same statement changes the rollups and the relay's queue.
+"""
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from runtally.db.database import Connection
 from runtally.db.outbox import enqueue
 from runtally.models.run import CostSource
-from runtally.pricing.cost import Cost
-from runtally.pricing.repricing.recost import PricedRun, Recost
+from runtally.pricing.book import PriceBook
+from runtally.pricing.cost import Cost, resolve_cost
 from runtally.units import COUNT_COLUMNS, Usage
 from runtally.usage.store import ROLLUP_INPUT_COLUMNS, rollup_ctes
 
@@ -119,6 +123,35 @@ SELECT count(*)
 
 
 @dataclass(frozen=True, slots=True)
+class PricedRun:
+    """A stored run: its cost, and everything that the cost depends on."""
+
+    id: str
+    occurred_at: datetime
+    provider: str
+    model: str
+    answered_by: str | None
+    version: int
+    reported: Decimal | None
+    cost: Cost
+    service_tier: str | None
+    region: str | None
+    usage: Usage
+
+    @property
+    def input_tokens(self) -> int | None:
+        return self.usage.input_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Recost:
+    """A run and the cost that it should have."""
+
+    run: PricedRun
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True)
 class RunCursor:
     """The runs of a project to recost, and after which of them to go on."""
 
@@ -200,3 +233,15 @@ def _run(row: tuple[Any, ...]) -> PricedRun:
     id_, occurred_at, provider, model, answered_by, version, reported = row[:7]
     usage = Usage(*row[16:])
     return PricedRun(id_, occurred_at, provider, model, answered_by, version, reported, cost, tier, region, usage)
+
+
+def recosts_of(runs: Iterable[PricedRun], book: PriceBook, project_id: str) -> list[Recost]:
+    """List the runs of a project whose cost at current prices differs, except runs whose provider reported the cost."""
+    found = []
+    for run in runs:
+        cost = resolve_cost(
+            run.usage, book.price_of(run, project_id), direct=False, reported=run.reported, upstream_reported=None
+        )
+        if cost != run.cost:
+            found.append(Recost(run, cost))
+    return found

@@ -23,7 +23,7 @@ from runtally.models.repricing import Repricing, RepricingState
 from runtally.pricing.book import LivePrices, PriceBook
 from runtally.pricing.repricing import progress_queries, recost_queries
 from runtally.pricing.repricing.progress_queries import Progress, Scope
-from runtally.pricing.repricing.recost import Recost, recosts_of
+from runtally.pricing.repricing.recost_queries import Recost, recosts_of
 
 CHUNK = 1000
 """Runs to a step: each is a short transaction, so that ingest never waits for long."""

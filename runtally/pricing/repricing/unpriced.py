@@ -10,7 +10,7 @@ from runtally.clock import Clock
 from runtally.db.database import Connection, Database
 from runtally.pricing.book import LivePrices, PriceBook
 from runtally.pricing.repricing import recost_queries as queries
-from runtally.pricing.repricing.recost import recosts_of
+from runtally.pricing.repricing.recost_queries import recosts_of
 
 CHUNK = 1000
 """Runs to a statement: each is a short transaction of its own, so that ingest never waits for long."""

@@ -2,22 +2,21 @@
 
 import asyncio
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
-from msgspec.structs import replace
 
 from runtally.db.database import Connection, Database
 from runtally.errors import CatalogueUnreadable
 from runtally.models.price import Match
 from runtally.pricing import catalogue
 from runtally.pricing.book import load_book
-from runtally.pricing.catalogue import SyncReport, read_catalogue, seed_if_empty, store, sync
+from runtally.pricing.catalogue import Comparison, SyncReport, read_catalogue, seed_if_empty, store, sync
 from runtally.pricing.catalogue_entry import CatalogueEntry
-from runtally.pricing.comparison import Comparison
 from runtally.units import INPUT
 from tests.factories import make_price
 

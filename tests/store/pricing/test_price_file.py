@@ -2,19 +2,18 @@
 
 import csv
 import io
+from dataclasses import replace
 from datetime import date
 from unittest.mock import AsyncMock
 
 import msgspec
 import pytest
-from msgspec.structs import replace
 
 from runtally.audit import OPERATOR
 from runtally.db.database import Connection, Database
 from runtally.errors import InvalidPrice
 from runtally.pricing import catalogue, price_file
-from runtally.pricing.catalogue import compare, store, take
-from runtally.pricing.catalogue_diff import Kind
+from runtally.pricing.catalogue import Kind, compare, store, take
 from runtally.pricing.price_file import HEADER, Effect
 from tests.store.pricing.test_catalogue import CATALOGUE, DAY, DEARER, ENTRY, NOW, PATTERN, TIER, price_id, stored_rows
 from tests.store.pricing.test_entries import added, draft_with

@@ -18,8 +18,7 @@ from runtally.models.rollup import GRAINS
 from runtally.models.run import CostSource, Status, StoredRun
 from runtally.pricing.cost import Cost
 from runtally.pricing.repricing.progress_queries import Scope, select_number
-from runtally.pricing.repricing.recost import Recost
-from runtally.pricing.repricing.recost_queries import RunCursor, select_computed, update_costs
+from runtally.pricing.repricing.recost_queries import Recost, RunCursor, select_computed, update_costs
 from runtally.reporting.verify import Verifier
 from runtally.retention import dropping
 from runtally.retention.dropping import Dropper

@@ -13,8 +13,7 @@ from runtally.audit import ANYONE
 from runtally.db.database import Database
 from runtally.models.run import CostSource, Status, StoredRun
 from runtally.pricing.cost import Cost
-from runtally.pricing.repricing.recost import Recost
-from runtally.pricing.repricing.recost_queries import RunCursor, select_computed, update_costs
+from runtally.pricing.repricing.recost_queries import Recost, RunCursor, select_computed, update_costs
 from runtally.usage.upkeep import chunks
 from runtally.usage.upkeep.merge import merge_waiting
 from runtally.usage.upkeep.rebuild import rebuild_sums

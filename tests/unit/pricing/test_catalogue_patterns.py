@@ -7,9 +7,9 @@ from genai_prices.data import providers
 from genai_prices.types import ClauseAnd, ClauseOr, ClauseStartsWith, MatchLogic
 
 from runtally.pricing.catalogue_entry import CatalogueEntry
-from runtally.pricing.catalogue_patterns import names_and_pattern
+from runtally.pricing.catalogue_export import names_and_pattern
 from runtally.pricing.expressions import Expressions
-from runtally.pricing.names import spellings_of
+from runtally.pricing.match import spellings_of
 
 # What a catalogue's pattern lets follow a name, and what it must not.
 AFTER = (

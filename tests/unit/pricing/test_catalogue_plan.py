@@ -1,10 +1,11 @@
 """What a sync writes: from a catalogue and what the registry has of it."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from runtally.models.price import Match, PriceSource
 from runtally.pricing.catalogue import Plan, SyncReport, plan_of
@@ -58,7 +59,7 @@ def test_an_admins_entry_is_left(entry: CatalogueEntry) -> None:
 @pytest.mark.parametrize(
     "change", [{"aliases": ("big",)}, {"note": "New."}, {"estimated": True}, {"effective_to": NOW}]
 )
-def test_fields_that_are_no_amount_change_in_place(change: dict[str, object]) -> None:
+def test_fields_that_are_no_amount_change_in_place(change: dict[str, Any]) -> None:
     changed = replace(ENTRY, **change)
 
     plan = planned(changed, ENTRY)
@@ -85,7 +86,8 @@ def test_a_change_in_place_keeps_the_start() -> None:
 
 @pytest.mark.parametrize("column", ["input", "output", "cache_read", "cache_write", "reasoning"])
 def test_a_price_that_changed_ends_now_and_its_successor_starts(column: str) -> None:
-    changed = replace(ENTRY, **{f"{column}_per_million": Decimal(7)})
+    amount: dict[str, Any] = {f"{column}_per_million": Decimal(7)}
+    changed = replace(ENTRY, **amount)
 
     plan = planned(changed, ENTRY)
 

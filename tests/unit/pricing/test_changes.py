@@ -6,10 +6,9 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtally.pricing.book import PriceBook
-from runtally.pricing.changes import changes_of
+from runtally.pricing.book import PriceBook, changes_of
 from runtally.pricing.cost import Rates, resolve_cost
-from runtally.pricing.discount import Discount
+from runtally.pricing.match import Discount
 from runtally.units import Usage
 from runtally.usage.first_seen_queries import FirstSeen
 from runtally.usage.totals import Totals

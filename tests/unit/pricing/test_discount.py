@@ -7,7 +7,7 @@ from itertools import permutations
 import pytest
 
 from runtally.pricing.cost import Price, Rates, total_usd
-from runtally.pricing.discount import Discount, less_discount
+from runtally.pricing.match import Discount, less_discount
 from runtally.units import Usage
 
 START = datetime(2026, 11, 1, tzinfo=UTC)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtally.pricing.names import spellings_of
+from runtally.pricing.match import spellings_of
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from runtally.money import USD_DECIMALS, from_pico
-from runtally.pricing.book import PriceBook
-from runtally.pricing.changes import PriceChange, changes_of
+from runtally.pricing.book import PriceBook, PriceChange, changes_of
 from runtally.pricing.cost import Price
 from runtally.units import TOKEN_KINDS
 from runtally.usage import masking

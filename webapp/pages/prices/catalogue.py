@@ -13,7 +13,7 @@ from quart.typing import ResponseReturnValue
 from api.current import actor, services
 from runtally.audit import Change, record
 from runtally.pricing import catalogue
-from runtally.pricing.catalogue_diff import Difference, Kind
+from runtally.pricing.catalogue import Difference, Kind
 from runtally.pricing.catalogue_entry import CatalogueEntry
 from webapp import formats
 from webapp.form import sent_form

@@ -14,12 +14,12 @@ from quart.typing import ResponseReturnValue
 from api.current import services
 from runtally.errors import InvalidPrice
 from runtally.models.price import Match
-from runtally.pricing import amounts, registry
+from runtally.pricing import match, registry
 from runtally.pricing.book import PriceBook
 from runtally.pricing.cost import Price, total_usd
-from runtally.pricing.covered import Covered, Names, covered_by
 from runtally.pricing.draft import MAX_ALIASES, MAX_PATTERN, Draft, read_draft
 from runtally.pricing.expressions import InvalidExpression
+from runtally.pricing.registry import Covered, Names, covered_by
 from runtally.runs.model_usage import ModelUsage, read_usage_by_day
 from runtally.runs.what_if import Target, cost_at, suppose
 from runtally.units import Usage
@@ -93,7 +93,7 @@ def _now(book: PriceBook, used: ModelUsage, project_id: str | None, now: datetim
 
 def price_of(draft: Draft) -> Price:
     """Return the price with the amounts of a draft, whatever the length of a context."""
-    return amounts.price_of(
+    return match.price_of(
         partial(getattr, draft),
         id=0,
         provider=draft.provider,

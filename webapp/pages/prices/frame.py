@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
-from functools import partial
 
 from msgspec import Struct
 from quart import url_for
 
 from runtally.models.price import PriceEntry, PriceSource
-from runtally.pricing.amounts import amounts_of
+from runtally.pricing.draft import amounts_of
 from runtally.pricing.rates import Variant, per_text, read_variants
 from runtally.units import FURTHER_UNITS, TOKEN_KINDS, Measured
 from webapp import formats
@@ -81,7 +80,7 @@ def rows_of(
 
 def _row(entry: PriceEntry, now: datetime, runs: int | None) -> PriceRow:
     state = state_of(entry, now)
-    others = [(AMOUNT_NAMES[name], usd) for name, usd in amounts_of(partial(getattr, entry)) if name not in LISTED]
+    others = [(AMOUNT_NAMES[name], usd) for name, usd in amounts_of(entry) if name not in LISTED]
     return PriceRow(
         id=entry.id or 0,
         url=url_for("price.price", entry_id=entry.id),

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from functools import partial
 from typing import ClassVar
 
 from msgspec import Struct
@@ -14,8 +13,7 @@ from api.current import actor, services
 from runtally.errors import InvalidPrice
 from runtally.models.price import Match, PriceEntry
 from runtally.pricing import entries, registry
-from runtally.pricing.amounts import amounts_of
-from runtally.pricing.draft import Draft, read_time
+from runtally.pricing.draft import Draft, amounts_of, read_time
 from webapp import formats
 from webapp.changes import change
 from webapp.form import Form, sent_form
@@ -101,7 +99,7 @@ def _chapter(entry: PriceEntry, before: PriceEntry | None, entries: Sequence[Pri
 
 
 def _steps(entry: PriceEntry, before: PriceEntry | None) -> Iterator[Step]:
-    was, is_now = (dict(amounts_of(partial(getattr, one))) if one else {} for one in (before, entry))
+    was, is_now = (dict(amounts_of(one)) if one else {} for one in (before, entry))
     for column, name in AMOUNT_NAMES.items():
         old, new = was.get(column), is_now.get(column)
         if before is None and new is not None:
@@ -247,7 +245,7 @@ def _reprice_url(entry: PriceEntry) -> str:
 
 
 def _facts(entry: PriceEntry) -> tuple[tuple[str, str], ...]:
-    amounts = [(AMOUNT_NAMES[name], amount(usd)) for name, usd in amounts_of(partial(getattr, entry))]
+    amounts = [(AMOUNT_NAMES[name], amount(usd)) for name, usd in amounts_of(entry)]
     # What is as of most prices goes without saying.
     rest = {
         "In force": period_of(entry.effective_from, entry.effective_to),

@@ -13,8 +13,7 @@ from runtally.models.run import CostSource, Status, StoredRun
 from runtally.pricing.book import LivePrices, PriceBook
 from runtally.pricing.cost import Rates
 from runtally.pricing.repricing import unpriced
-from runtally.pricing.repricing.recost import recosts_of
-from runtally.pricing.repricing.recost_queries import RunCursor, select_computed
+from runtally.pricing.repricing.recost_queries import RunCursor, recosts_of, select_computed
 from runtally.pricing.repricing.unpriced import AGAIN_SECONDS, UnpricedRuns, price_unpriced
 from tests.unit.pricing.candidates import make_candidate
 
