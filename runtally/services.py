@@ -31,7 +31,7 @@ from runtally.pricing.book import LivePrices
 from runtally.pricing.catalogue import Comparison
 from runtally.pricing.repricing.repricer import Repricer
 from runtally.settings import Settings
-from runtally.usage.colours import Colours
+from runtally.usage.colour_queries import Colours
 from runtally.usage.snapshots import Snapshots
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.usage.upkeep.dimensions import merge_dimensions
-from runtally.usage.upkeep.merge import merge_waiting
+from runtally.usage.upkeep.queries import merge_waiting
 from tests.serving import PATIENCE_SECONDS
 
 _WAITING = """SELECT (SELECT count(*) FROM rollup_deltas) + (SELECT count(*) FROM latency_deltas)

@@ -21,7 +21,8 @@ from runtally.pricing.repricing.unpriced import UnpricedRuns
 from runtally.reporting.relay import Relay
 from runtally.retention.dropping import Dropper
 from runtally.retention.rules import LiveRetention
-from runtally.usage.upkeep import dimensions, expiry, merge
+from runtally.usage.upkeep import dimensions
+from runtally.usage.upkeep import queries as upkeep
 
 # A run is in the reporting table about this long after it was stored.
 RELAY_SECONDS = 1.0
@@ -55,7 +56,7 @@ def relay_job(relay: Relay) -> Job:
 
 def merge_job(database: Database, clock: Clock) -> Job:
     async def work() -> bool:
-        return await merge.merge_waiting(database, clock()) >= merge.MERGED_AT_ONCE
+        return await upkeep.merge_waiting(database, clock()) >= upkeep.MERGED_AT_ONCE
 
     return _short("merge", work, MERGE_SECONDS)
 
@@ -78,7 +79,7 @@ def tracked_keys_job(database: Database, clock: Clock) -> Job:
 
 def expire_job(database: Database, clock: Clock) -> Job:
     async def work() -> bool:
-        return await expiry.expire_buckets(database, clock()) >= expiry.EXPIRED_AT_ONCE
+        return await upkeep.expire_buckets(database, clock()) >= upkeep.EXPIRED_AT_ONCE
 
     return _short("expire buckets", work, EXPIRE_SECONDS, EXPIRE_SECONDS)
 

@@ -8,9 +8,9 @@ from typing import TypeVar
 from runtally.clock import DAY, start_of_day
 from runtally.models.rollup import GRAINS
 from runtally.usage import summary_queries
-from runtally.usage.days import boundary
+from runtally.usage.days import boundary_queries as boundary
 from runtally.usage.days.boundary_queries import BoundaryRun
-from runtally.usage.days.versions import Days
+from runtally.usage.days.version_queries import Days
 from runtally.usage.dimensions import PROJECT
 from runtally.usage.filter import RunFilter
 from runtally.usage.groups.rows import GroupRowReader

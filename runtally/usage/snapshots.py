@@ -1,15 +1,35 @@
 """The databases that have the runs of a question, each seen at one moment: that of a project, or for all projects each one."""
 
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from runtally.db.combined import CombinedReads, Reads, ReadsInTurn, gathered
 from runtally.db.database import Connection, Database
-from runtally.usage.archived import ArchivedGroups
+from runtally.usage.groups.slices import SliceKey
 from runtally.usage.memo import DayMemo
+from runtally.usage.plan import GroupQuestion, Plan
+from runtally.usage.window import TimeSpan
 
 A = TypeVar("A")
+
+
+class ArchivedGroups(Protocol):
+    """The groups that the archive can count of runs that left the database. Each method raises `ArchiveError` and `MissingExtra`."""
+
+    async def missing_in(self, connection: Connection, question: GroupQuestion, span: TimeSpan) -> int:
+        """Count the runs of a span's days that are neither in the database nor in the archive."""
+
+    async def slices(
+        self, connection: Connection, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]
+    ) -> Sequence[Sequence[Any]]:
+        """Read rows as `group_slices` writes them: the number of a bucket, the value of each dimension, the measures."""
+
+    async def latencies(
+        self, connection: Connection, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]
+    ) -> dict[SliceKey, Counter[int]]:
+        """Read how many runs of each bucket and group had each latency."""
 
 
 @dataclass(frozen=True, slots=True)

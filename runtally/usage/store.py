@@ -4,13 +4,13 @@ Rollups change by what was done to runs, never by what is expected to be there, 
 meanwhile. A row of runs has a `weight`: 1 for a run that came, -1 for one that went; one that changed is both.
 """
 
+from runtally.models.dimension import DIMENSION_MEASURES
 from runtally.models.measures import ADDED, MEASURES, columns_over_runs
 from runtally.models.rollup import ALL_PROJECTS_KEY, GRAINS
 from runtally.usage.dimensions import COUNTED_MODEL, COUNTED_PROVIDER
 from runtally.usage.sketch import LATENCY
-from runtally.usage.sums.dimensions import dimension_ctes
 from runtally.usage.sums.tables import SLICES, TOTALS, SumTable, bucket_of
-from runtally.usage.sums.values import INPUT_COLUMNS
+from runtally.usage.sums.values import INPUT_COLUMNS, KEY_IDS, VALUES, keys_of, slots_of
 
 ROLLUP_INPUT_COLUMNS = (
     "project_id",
@@ -28,6 +28,8 @@ ROLLUP_INPUT_COLUMNS = (
 )
 """The columns of runs that sums are made of."""
 
+HOUR = "(floor(date_part('epoch', occurred_at) / 3600))::int"
+"""SQL of the hour of a run, counted from 1970."""
 FINEST = GRAINS[0].minutes
 _SLICE = ", ".join(("bucket", *SLICES.names, *SLICES.sums))
 
@@ -40,7 +42,7 @@ def rollup_ctes(runs: str, *, now: str, weight: str = ADDED) -> str:
     is followed by `merging` in the same transaction.
     """
     return f"""
-{dimension_ctes(runs, now=now, weight=weight)},
+{_dimension_ctes(runs, now=now, weight=weight)},
 rolled_latencies AS (
      INSERT INTO latency_deltas (project_id, bucket, latencies, counts)
           SELECT project_id, bucket, array_agg(latency), array_agg(runs)
@@ -63,6 +65,42 @@ rolled_of_all AS (
         GROUP BY 1, {", ".join(SLICES.names)}
 ),
 {_spread_ctes("rolled_runs", "project_id", now=now)}"""
+
+
+def _dimension_ctes(runs: str, *, now: str, weight: str = ADDED) -> str:
+    """Common table expressions that queue the rows of `runs` for the sums of the keys that their project tracks.
+
+    One row a project has what counts of each run, which `merge_dimensions` adds to the sums later: so they are exact at every
+    moment for what reads both, and no flush waits for another one's row.
+    """
+    names = ", ".join(measure.name for measure in DIMENSION_MEASURES)
+    of_each = ",\n                 ".join(
+        f"array_agg({measure.of_run(weight)})::{'bigint' if measure.summed is None else 'numeric'}[]"
+        for measure in DIMENSION_MEASURES
+    )
+    return f"""dimension_slots AS MATERIALIZED (
+  {slots_of(keys_of(f"SELECT DISTINCT project_id FROM {runs}"))}
+),
+dimensions_queued AS (
+     INSERT INTO dimension_deltas (project_id, queued_at, size, key_ids, dimension_values, hours, providers, models,
+                                   latencies, {names})
+          SELECT project_id,
+                 {now},
+                 count(*),
+                 (SELECT {KEY_IDS} FROM dimension_slots WHERE dimension_slots.project_id = valued.project_id),
+                 array_agg(run_values),
+                 array_agg({HOUR}),
+                 array_agg({COUNTED_PROVIDER}),
+                 array_agg({COUNTED_MODEL}),
+                 array_agg({LATENCY}),
+                 {of_each}
+            FROM (SELECT each.*, {VALUES} AS run_values
+                    FROM {runs} AS each
+                         JOIN dimension_slots USING (project_id)
+                  OFFSET 0) AS valued
+           WHERE cardinality(array_remove(run_values, NULL)) > 0
+        GROUP BY project_id
+)"""
 
 
 def merging_sums(*, now: str, limit: str) -> str:

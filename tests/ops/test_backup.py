@@ -22,7 +22,7 @@ from runtally.db.schema import REPORTING
 from runtally.embedded.lifecycle import database_url as embedded_url
 from runtally.ingest.queries import insert_runs
 from runtally.settings import Settings
-from runtally.usage.upkeep.rebuild import rebuild_if_missing
+from runtally.usage.upkeep.repair_queries import rebuild_if_missing
 from tests.documents import make_stored_run
 from tests.folders import open_folder
 from tests.ops.processes import answer_of

@@ -17,7 +17,7 @@ from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.db.dsn import CONNECT_SECONDS
 from runtally.embedded.server import Server as Embedded
-from runtally.usage.upkeep.verify import verify_sums
+from runtally.usage.upkeep.verify_queries import verify_sums
 from tests.commands import Finished, run, run_beside
 from tests.factories import make_run
 from tests.ops.processes import children_of, is_running, server_pid, until

@@ -14,7 +14,7 @@ from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.db.reasons import NO_WRITES
 from runtally.errors import StoreUnavailable
-from runtally.usage.upkeep.verify import verify_sums
+from runtally.usage.upkeep.verify_queries import verify_sums
 from tests.factories import make_run
 from tests.pairs import Pair, running_pair
 from tests.serving import INGEST_KEY, client_of, running_server

@@ -15,8 +15,8 @@ from runtally.db.database import Database
 from runtally.errors import StoreUnavailable
 from runtally.limits.downloads import MOST_OF_ONE
 from runtally.reporting.verify import Verifier
-from runtally.usage.upkeep.rebuild import rebuild_sums
-from runtally.usage.upkeep.verify import verify_sums
+from runtally.usage.upkeep.repair_queries import rebuild_sums
+from runtally.usage.upkeep.verify_queries import verify_sums
 from tests.factories import make_run
 from tests.poolers import running_pgbouncer
 from tests.serving import Postgres, Server, client_of, running_server

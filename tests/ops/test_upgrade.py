@@ -19,8 +19,8 @@ from runtally.db.migrate import config, upgrade
 from runtally.db.schema import CELL, CONTROL, REPORTING, History, is_current
 from runtally.errors import RuntallyError
 from runtally.models.databases import HOMES, Home
-from runtally.usage.upkeep.rebuild import rebuild_if_missing
-from runtally.usage.upkeep.verify import verify_sums
+from runtally.usage.upkeep.repair_queries import rebuild_if_missing
+from runtally.usage.upkeep.verify_queries import verify_sums
 from runtally.usage.window import CustomRange, Window
 from tests.serving import Postgres
 from tests.summaries import read_summary

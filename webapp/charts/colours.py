@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from runtally.usage.colours import HUES
+from runtally.usage.colour_queries import HUES
 
 SLOTS = tuple(f"c{number + 1}" for number in range(HUES))
 INPUT, OUTPUT = "t1", "t2"

@@ -25,7 +25,7 @@ from runtally.embedded.lifecycle import database_url
 from runtally.errors import SettingsError, StoreUnavailable
 from runtally.limits.rate import per_minute
 from runtally.settings import Settings, load_settings
-from runtally.usage.upkeep.verify import verify_sums
+from runtally.usage.upkeep.verify_queries import verify_sums
 from webapp.cli import out_of_reach
 from webapp.cli.cells import cells_of
 from webapp.cli.checks import check_settings

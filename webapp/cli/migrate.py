@@ -11,7 +11,7 @@ from runtally.db.schema import CELL, CONTROL, LIVE, REPORTING, History, are_curr
 from runtally.directory.directory import refuse_cell
 from runtally.embedded.lifecycle import database_url
 from runtally.settings import load_settings
-from runtally.usage.upkeep.rebuild import rebuild_if_missing
+from runtally.usage.upkeep.repair_queries import rebuild_if_missing
 
 
 @click.command(epilog="Example: DATABASE_URL=postgresql://runtally@db/runtally runtally migrate")

@@ -8,9 +8,8 @@ from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.models.rollup import ALL_PROJECTS, RollupScope
 from runtally.settings import Settings
-from runtally.usage.upkeep.rebuild import rebuild_sums
-from runtally.usage.upkeep.verify import verify_sums
-from runtally.usage.upkeep.verify_queries import Difference
+from runtally.usage.upkeep.repair_queries import rebuild_sums
+from runtally.usage.upkeep.verify_queries import Difference, verify_sums
 from webapp.cli.opening import with_database
 from webapp.cli.progress import Progress
 

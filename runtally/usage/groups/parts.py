@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from runtally.clock import DAY, start_of_day
 from runtally.errors import ArchiveNotRead
-from runtally.usage.days.versions import Days
+from runtally.usage.days.version_queries import Days
 from runtally.usage.groups.derived import Counts
 from runtally.usage.groups.queries import GroupRows
 from runtally.usage.groups.ranks import Ranks

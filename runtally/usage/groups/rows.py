@@ -16,9 +16,7 @@ from runtally.clock import DAY, start_of_day
 from runtally.db.combined import CombinedReads
 from runtally.db.database import Connection
 from runtally.errors import ArchiveError, ArchiveNotRead, ArchiveTooLarge, DimensionNotTracked, MissingExtra
-from runtally.usage.archived import ArchivedGroups
-from runtally.usage.days.version_queries import select_hours
-from runtally.usage.days.versions import Days
+from runtally.usage.days.version_queries import Days, select_hours
 from runtally.usage.dimensions import OTHER, STATUS
 from runtally.usage.groups import latency_queries as group_latency_queries
 from runtally.usage.groups import queries as group_queries
@@ -38,7 +36,7 @@ from runtally.usage.groups.slices import ANY_VALUE, PlannedQuestion, SliceKey, W
 from runtally.usage.memo import DayMemo, Version
 from runtally.usage.overview.project_queries import select_dropped_before
 from runtally.usage.plan import Group, GroupQuestion, Plan, keeps_all_but_failed, plan_of, with_status, without_key
-from runtally.usage.snapshots import Snapshot
+from runtally.usage.snapshots import ArchivedGroups, Snapshot
 from runtally.usage.sources import Source
 from runtally.usage.window import TimeSpan
 

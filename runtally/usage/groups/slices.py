@@ -21,10 +21,9 @@ from runtally.usage.plan import Group, GroupQuestion, Plan
 from runtally.usage.sketch import LATENCY
 from runtally.usage.sources import Source
 from runtally.usage.summary_queries import of_models, runs_during, stored_in
-from runtally.usage.sums.blocks import summed_ctes
+from runtally.usage.sums.blocks import summed_ctes, waiting_ctes
 from runtally.usage.sums.tables import SLICES, TOTALS
 from runtally.usage.sums.values import keys_of
-from runtally.usage.sums.waiting import waiting_ctes
 from runtally.usage.window import BucketRange, TimeSpan
 
 # In this order no value comes after all values.

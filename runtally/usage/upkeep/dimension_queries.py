@@ -10,6 +10,7 @@ from runtally.db.database import Connection
 from runtally.models.dimension import DIMENSION_MEASURES, EVERY_PROJECT, Detail
 from runtally.usage.dimensions import COUNTED_MODEL, COUNTED_PROVIDER
 from runtally.usage.sketch import BINNED, LATENCY
+from runtally.usage.store import HOUR
 from runtally.usage.sums.blocks import (
     ARRAYS,
     IS_SOMETHING,
@@ -21,10 +22,9 @@ from runtally.usage.sums.blocks import (
     add_sums,
     oldest_hours,
     summed_ctes,
+    waiting_ctes,
 )
-from runtally.usage.sums.dimensions import HOUR
 from runtally.usage.sums.values import KEY_IDS, VALUES, entries_of, keys_of, slots_of
-from runtally.usage.sums.waiting import waiting_ctes
 from runtally.usage.upkeep.chunk_queries import SET_UP, ScanChunk
 
 # Postgres takes the rows of common table expressions to be few, and would look each of thousands up in thousands of others.

@@ -1,34 +1,20 @@
-"""SQL that merges waiting deltas and latencies, and deletes expired short buckets."""
+"""Merge waiting deltas into the sums and sketches that pages read, and delete short buckets that no page reads any more."""
 
-from collections.abc import Sequence
 from datetime import datetime
 
 from runtally.db.bulk import affected_rows
-from runtally.db.database import Connection
-from runtally.models.rollup import ALL_PROJECTS_KEY, Grain
+from runtally.db.database import Database
+from runtally.models.rollup import ALL_PROJECTS_KEY, GRAINS
 from runtally.usage.sketch import merging
 from runtally.usage.store import merging_sums
+from runtally.usage.upkeep import dimension_queries, repair_queries
 
+# A statement of tenths of a second.
+MERGED_AT_ONCE = 5_000
+EXPIRED_AT_ONCE = 10_000
 TRY_LOCK = "SELECT pg_try_advisory_xact_lock(hashtext('runtally merging'))"
 MERGE_SUMS = merging_sums(now="$1::timestamptz", limit="LIMIT $2")
 MERGE_SKETCHES = merging("TRUE", now="$1::timestamptz", limit="LIMIT $2 FOR UPDATE SKIP LOCKED")
-
-
-async def try_lock(connection: Connection) -> bool:
-    """Take the lock of merging for this transaction, unless another process has it; return whether it was free."""
-    return bool(await connection.fetchval(TRY_LOCK))
-
-
-async def merge_sums(connection: Connection, now: datetime, limit: int) -> int:
-    """Merge waiting deltas into the sums of all projects, and return their number."""
-    return int(await connection.fetchval(MERGE_SUMS, now, limit))
-
-
-async def merge_sketches(connection: Connection, now: datetime, limit: int) -> int:
-    """Merge waiting latencies into the sketches, and return the number of statements that had queued them."""
-    return int(await connection.fetchval(MERGE_SKETCHES, now, limit))
-
-
 # Rows that are in use right now are passed over: they are younger than they look, and nobody waits for this.
 _EXPIRED = """
 WITH expired AS (
@@ -46,9 +32,33 @@ DELETE FROM {table} USING expired
 DELETE_EXPIRED_SLICES = _EXPIRED.format(table="rollups", more=", provider, model", everything=ALL_PROJECTS_KEY)
 DELETE_EXPIRED_TOTALS = _EXPIRED.format(table="rollup_totals", more="", everything=ALL_PROJECTS_KEY)
 DELETE_EXPIRED_SKETCHES = _EXPIRED.format(table="latency_sketches", more="", everything=ALL_PROJECTS_KEY)
+_DELETE_EXPIRED = (DELETE_EXPIRED_SKETCHES, DELETE_EXPIRED_TOTALS, DELETE_EXPIRED_SLICES)
 
 
-async def delete_expired(connection: Connection, grain: Grain, before: datetime, limit: int) -> int:
-    """Delete buckets of a grain, up to a limit per table, and return the largest number."""
-    statements: Sequence[str] = (DELETE_EXPIRED_SKETCHES, DELETE_EXPIRED_TOTALS, DELETE_EXPIRED_SLICES)
-    return max([affected_rows(await connection.execute(one, grain.minutes, before, limit)) for one in statements])
+async def merge_waiting(database: Database, now: datetime) -> int:
+    """Merge waiting deltas into the sums of all projects, and waiting latencies into the sketches, once for each bucket.
+
+    Return how many rows of either waited, `MERGED_AT_ONCE` at most.
+    """
+    merged = 0
+    # In transactions of their own: who deletes a project locks its sketches before sums of all projects.
+    for statement in (MERGE_SUMS, MERGE_SKETCHES):
+        async with database.transaction() as connection:
+            # Unless another process is merging.
+            if await connection.fetchval(TRY_LOCK):
+                merged = max(merged, await connection.fetchval(statement, now, MERGED_AT_ONCE))
+    return merged
+
+
+async def expire_buckets(database: Database, now: datetime) -> int:
+    """Delete expired buckets and slices of all projects without runs; return for each length the most rows deleted from a table."""
+    expired = 0
+    for grain in GRAINS:
+        if grain.kept is not None:
+            asked = grain.minutes, now - grain.kept, EXPIRED_AT_ONCE
+            async with database.connection() as connection:
+                expired += max([affected_rows(await connection.execute(one, *asked)) for one in _DELETE_EXPIRED])
+    async with database.connection() as connection:
+        expired += await dimension_queries.delete_expired(connection, now, EXPIRED_AT_ONCE)
+        await connection.execute(repair_queries.DELETE_EMPTY_SLICES_OF_ALL)
+    return expired

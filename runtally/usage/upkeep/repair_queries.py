@@ -1,15 +1,17 @@
-"""SQL that repairs the rollups by adding the difference to their current values."""
+"""Correct the sums from the runs while ingest goes on, by adding the difference to their current values."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from runtally.db.database import Connection
-from runtally.models.rollup import ALL_PROJECTS_KEY
+from runtally.db.database import Database
+from runtally.models.rollup import ALL_PROJECTS, ALL_PROJECTS_KEY, RollupScope
 from runtally.usage.sketch import ON_REBUILT_SKETCH, PERCENTILES
 from runtally.usage.sums.tables import BUCKET, SLICES, TOTALS, SumTable
-from runtally.usage.upkeep import differences
-from runtally.usage.upkeep.chunk_queries import SET_UP, ScanChunk
+from runtally.usage.upkeep import chunk_queries, differences, dimension_queries
+from runtally.usage.upkeep.chunk_queries import SET_UP, OnProgress, ScanChunk, ignore_progress
 
 # In the order of the key, as everybody locks them.
 _CHANGED = """
@@ -135,19 +137,70 @@ SKETCHES = (
 """Percentiles first: those of sketches that are added are right."""
 
 
-async def repair(connection: Connection, what: Repair, chunk: ScanChunk, now: datetime) -> Mapping[str, int]:
-    """Correct the rows of a chunk, and return the number of changes by scope."""
-    await connection.execute(LOCK, what.table)
-    await connection.execute(SET_UP)
-    statement = what.of_all if chunk.is_of_all else what.of_projects
-    return {key: rows for key, rows in await connection.fetch(statement, *chunk.values, now)}  # noqa: C416  # Rows are no pairs.
+async def rebuild_sums(
+    database: Database, now: datetime, on_progress: OnProgress = ignore_progress
+) -> AsyncIterator[tuple[RollupScope, int]]:
+    """Correct the rollups, and yield each project with its number of changed rows.
+
+    Online and repeatable: it adds what is missing and takes away what is too much, while ingest goes on, and every number
+    is right at every moment that it was right before. Reports progress as `verify_sums` does. Raises `StoreUnavailable`.
+    """
+    async with database.patient() as patient:
+        spans = await chunk_queries.run_spans(patient)
+        changed: Counter[str] = Counter()
+        async for chunk in chunk_queries.project_chunks(patient, spans, now):
+            await _repair(patient, chunk, now, changed)
+            on_progress(*chunk_queries.progress(spans, chunk))
+        for span in spans:
+            yield RollupScope(span.project_id), changed[span.project_id]
+        async for chunk in chunk_queries.all_projects_chunks(patient):
+            await _repair(patient, chunk, now, changed)
+        async with patient.connection() as connection:
+            for statement in (DELETE_EMPTY_SKETCHES, DELETE_EMPTY_TOTALS, DELETE_EMPTY_SLICES):
+                await connection.execute(statement)
+        yield ALL_PROJECTS, changed[ALL_PROJECTS.key]
 
 
-async def delete_empty(connection: Connection) -> None:
-    for statement in (DELETE_EMPTY_SKETCHES, DELETE_EMPTY_TOTALS, DELETE_EMPTY_SLICES):
-        await connection.execute(statement)
+async def rebuild_dimensions(database: Database, now: datetime) -> None:
+    """Correct the sums by tracked key of all days."""
+    async with database.patient() as patient:
+        async for chunk in chunk_queries.project_chunks(patient, await chunk_queries.run_spans(patient), now):
+            await _repair_dimensions(patient, chunk, now, Counter())
 
 
-async def delete_empty_of_all(connection: Connection) -> None:
-    """Delete the slices of all projects together that have nothing but zeros."""
-    await connection.execute(DELETE_EMPTY_SLICES_OF_ALL)
+async def rebuild_if_missing(database: Database, now: datetime) -> bool:
+    """Compute all sums after an update from a version without them; return whether it was needed."""
+    async with database.connection() as connection:
+        missing = await chunk_queries.is_missing(connection)
+    if missing:
+        async for _ in rebuild_sums(database, now):
+            pass
+        return True
+    async with database.connection() as connection:
+        missing = await dimension_queries.is_missing(connection)
+    if missing:
+        await rebuild_dimensions(database, now)
+    return missing
+
+
+async def _repair(database: Database, chunk: ScanChunk, now: datetime, changed: Counter[str]) -> None:
+    """Repair sums and sketches in parallel, since they are separate tables."""
+
+    async def work(repairs: Sequence[Repair]) -> None:
+        for each in repairs:
+            async with database.transaction() as connection:
+                await connection.execute(LOCK, each.table)
+                await connection.execute(SET_UP)
+                statement = each.of_all if chunk.is_of_all else each.of_projects
+                for key, rows in await connection.fetch(statement, *chunk.values, now):
+                    changed[key] += rows
+
+    of_dimensions = [] if chunk.is_of_all else [_repair_dimensions(database, chunk, now, changed)]
+    await asyncio.gather(work(SUMS), work(SKETCHES), *of_dimensions)
+
+
+async def _repair_dimensions(database: Database, chunk: ScanChunk, now: datetime, changed: Counter[str]) -> None:
+    async with database.transaction() as connection:
+        await dimension_queries.lock(connection)
+        key_ids = await dimension_queries.select_tracked_ids(connection)
+        changed.update(await dimension_queries.add_differences(connection, chunk, now, key_ids))

@@ -1,12 +1,14 @@
-"""SQL that verifies the rollups: the first difference of each project from its runs."""
+"""Verify that the sums agree with the runs: the first difference of each project from its runs."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from runtally.db.database import Connection
-from runtally.usage.upkeep import differences, dimension_queries
-from runtally.usage.upkeep.chunk_queries import SET_UP, ScanChunk
+from runtally.db.database import Database
+from runtally.models.rollup import ALL_PROJECTS, RollupScope
+from runtally.usage.upkeep import chunk_queries, differences, dimension_queries
+from runtally.usage.upkeep.chunk_queries import SET_UP, OnProgress, ScanChunk, ignore_progress
 
 _FIRST = """
   SELECT DISTINCT ON (project_id)
@@ -42,40 +44,62 @@ class Difference:
     cost_usd: object
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """The kinds of rollup tables, in the order in which they are compared."""
-
-    of_projects: Sequence[str]
-    of_all: Sequence[str]
-
-
-SUMS = Kind(
-    (SELECT_SLICE_DIFFERENCES, SELECT_TOTAL_DIFFERENCES), (SELECT_SLICE_DIFFERENCES_OF_ALL, SELECT_TOTAL_DIFFERENCES)
-)
-SKETCHES = Kind(
+_OF_PROJECTS = (
+    (SELECT_SLICE_DIFFERENCES, SELECT_TOTAL_DIFFERENCES),
     (SELECT_SKETCH_DIFFERENCES, SELECT_PERCENTILE_DIFFERENCES),
+)
+_OF_ALL = (
+    (SELECT_SLICE_DIFFERENCES_OF_ALL, SELECT_TOTAL_DIFFERENCES),
     (SELECT_SKETCH_DIFFERENCES_OF_ALL, SELECT_PERCENTILE_DIFFERENCES),
 )
+"""What compares sums, and what compares latencies."""
 
 
-async def select_differences(
-    connection: Connection, kind: Kind, chunk: ScanChunk, now: datetime
-) -> Mapping[str, Difference]:
-    """Read the first difference of each scope that has one."""
-    await connection.execute(SET_UP)
-    found: dict[str, Difference] = {}
-    for statement in kind.of_all if chunk.is_of_all else kind.of_projects:
-        for key, *difference in await connection.fetch(statement, *chunk.values, now):
-            found.setdefault(key, Difference(*difference))
-    return found
+async def verify_sums(
+    database: Database, now: datetime, on_progress: OnProgress = ignore_progress
+) -> AsyncIterator[tuple[RollupScope, Difference | None]]:
+    """Yield each project, and last all of them together, with its first difference; ingest may go on meanwhile.
+
+    Nothing is known before all days were looked at; until then `on_progress` receives how many were, and of how many.
+    Raises `StoreUnavailable`.
+    """
+    async with database.patient() as patient:
+        spans = await chunk_queries.run_spans(patient)
+        found: dict[str, Difference] = {}
+        async for chunk in chunk_queries.project_chunks(patient, spans, now):
+            left = [key for key in chunk.keys if key not in found]
+            found |= await _differences(patient, replace(chunk, keys=left), now)
+            on_progress(*chunk_queries.progress(spans, chunk))
+        for span in spans:
+            yield RollupScope(span.project_id), found.get(span.project_id)
+        async for chunk in chunk_queries.all_projects_chunks(patient):
+            found |= await _differences(patient, chunk, now)
+            if ALL_PROJECTS.key in found:
+                break
+        yield ALL_PROJECTS, found.get(ALL_PROJECTS.key)
 
 
-async def select_dimension_differences(
-    connection: Connection, chunk: ScanChunk, now: datetime
-) -> Mapping[str, Difference]:
-    """Read the first difference of each project in sums by dimension, for keys with complete sums."""
-    found: dict[str, Difference] = {}
-    for key, *difference in await dimension_queries.select_differences(connection, chunk, now):
-        found.setdefault(key, Difference(*difference))
-    return found
+async def _differences(database: Database, chunk: ScanChunk, now: datetime) -> Mapping[str, Difference]:
+    """Return the first difference of each scope: in sums, else in latencies, else in sums of keys that are complete."""
+
+    async def select(statements: Sequence[str]) -> Mapping[str, Difference]:
+        found: dict[str, Difference] = {}
+        async with database.transaction() as connection:
+            await connection.execute(SET_UP)
+            for statement in statements:
+                for key, *difference in await connection.fetch(statement, *chunk.values, now):
+                    found.setdefault(key, Difference(*difference))
+        return found
+
+    async def select_of_dimensions() -> Mapping[str, Difference]:
+        found: dict[str, Difference] = {}
+        if not chunk.is_of_all:
+            async with database.transaction() as connection:
+                for key, *difference in await dimension_queries.select_differences(connection, chunk, now):
+                    found.setdefault(key, Difference(*difference))
+        return found
+
+    sums, sketches, dimensions = await asyncio.gather(
+        *map(select, _OF_ALL if chunk.is_of_all else _OF_PROJECTS), select_of_dimensions()
+    )
+    return {**dimensions, **sketches, **sums}

@@ -17,8 +17,8 @@ from runtally.errors import NotFound, StoreUnavailable
 from runtally.ingest.queries import insert_runs
 from runtally.models.project import ApiKey
 from runtally.reporting.queries import upsert_reported
-from runtally.usage.colours import Colours
-from runtally.usage.upkeep.expiry import expire_buckets
+from runtally.usage.colour_queries import Colours
+from runtally.usage.upkeep.queries import expire_buckets
 from tests.documents import NOW, make_stored_run
 from tests.serving import free_port
 from tests.stored import until_merged

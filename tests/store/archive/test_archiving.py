@@ -13,8 +13,8 @@ from runtally.archive.store import store_at
 from runtally.db.database import Database
 from runtally.files import CHECKOUT
 from runtally.models.run import StoredRun
-from runtally.usage.upkeep.rebuild import rebuild_sums
-from runtally.usage.upkeep.verify import verify_sums
+from runtally.usage.upkeep.repair_queries import rebuild_sums
+from runtally.usage.upkeep.verify_queries import verify_sums
 from tests.archives import HORIZON, NOW, OLD_RUNS, archive_at, asked, everywhere, lake, names_in, retain
 from tests.stored import stored_runs
 

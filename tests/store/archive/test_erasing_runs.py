@@ -13,8 +13,8 @@ from runtally.errors import ArchiveMissing
 from runtally.ingest.queries import insert_runs
 from runtally.models.run import StoredRun
 from runtally.usage.upkeep.dimensions import merge_dimensions
-from runtally.usage.upkeep.merge import merge_waiting
-from runtally.usage.upkeep.verify import verify_sums
+from runtally.usage.upkeep.queries import merge_waiting
+from runtally.usage.upkeep.verify_queries import verify_sums
 from tests.archives import DAYS, NOW, OLD_RUNS, archive_at, everywhere, made, retain
 
 ANN, BO = "Ann Example", "Bo"

@@ -24,7 +24,7 @@ from runtally.errors import (
     StoreUnavailable,
 )
 from runtally.retention.dropping import Dropper
-from runtally.usage.upkeep.verify import verify_sums
+from runtally.usage.upkeep.verify_queries import verify_sums
 from tests.archives import (
     KEPT_DAYS,
     NOW,

@@ -26,9 +26,9 @@ from runtally.retention.dropping import Dropper
 from runtally.tracking import keys
 from runtally.usage.dimensions import Dimension, dimension_of_key
 from runtally.usage.filter import RunFilter
-from runtally.usage.first_seen_queries import select_first_seen
 from runtally.usage.groups.groups import read_groups
 from runtally.usage.groups.rows import GroupRowReader
+from runtally.usage.mark_queries import select_first_seen
 from runtally.usage.memo import DayMemo
 from runtally.usage.plan import GroupQuestion
 from runtally.usage.timeline import BucketWidth, Timeline
@@ -36,8 +36,8 @@ from runtally.usage.upkeep import dimension_queries as upkeep_queries
 from runtally.usage.upkeep import dimensions
 from runtally.usage.upkeep.chunk_queries import ScanChunk
 from runtally.usage.upkeep.dimensions import change_key, merge_dimensions
-from runtally.usage.upkeep.rebuild import rebuild_sums
-from runtally.usage.upkeep.verify import verify_sums
+from runtally.usage.upkeep.repair_queries import rebuild_sums
+from runtally.usage.upkeep.verify_queries import verify_sums
 from runtally.usage.window import TimeSpan
 from tests.archives import KEPT_DAYS, NOW, archive_at
 

@@ -29,9 +29,9 @@ from runtally.usage.filter import Outcome, Period, RunFilter
 from runtally.usage.memo import DayMemo
 from runtally.usage.read import readable
 from runtally.usage.snapshots import Snapshots
-from runtally.usage.upkeep.merge import merge_waiting
-from runtally.usage.upkeep.rebuild import rebuild_sums
-from runtally.usage.upkeep.verify import verify_sums
+from runtally.usage.upkeep.queries import merge_waiting
+from runtally.usage.upkeep.repair_queries import rebuild_sums
+from runtally.usage.upkeep.verify_queries import verify_sums
 from runtally.usage.window import CustomRange, Range, Window
 from tests.serving import Postgres
 from tests.summaries import read_report, read_summary

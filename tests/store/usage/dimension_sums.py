@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 from runtally.db.database import Connection
 from runtally.models.dimension import DIMENSION_MEASURES, Detail
-from runtally.usage.sums.blocks import ARRAYS, MEASURE_NAMES, SLICE_NAMES, SUMS, UNNESTED, summed_ctes
+from runtally.usage.sums.blocks import ARRAYS, MEASURE_NAMES, SLICE_NAMES, SUMS, UNNESTED, summed_ctes, waiting_ctes
 from runtally.usage.sums.values import keys_of
-from runtally.usage.sums.waiting import waiting_ctes
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)

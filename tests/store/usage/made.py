@@ -6,7 +6,7 @@ from decimal import Decimal
 from runtally.db.database import Database
 from runtally.ingest.queries import insert_runs
 from runtally.models.run import Status, StoredRun
-from runtally.usage.upkeep.verify import verify_sums
+from runtally.usage.upkeep.verify_queries import verify_sums
 
 TABLES_OF_PROJECTS = (
     "rollups",

@@ -14,14 +14,14 @@ from runtally.db.database import Database
 from runtally.ingest.queries import insert_runs
 from runtally.models.run import StoredRun
 from runtally.runs import rollup_queries
-from runtally.usage.days.versions import Days
+from runtally.usage.days.version_queries import Days
 from runtally.usage.dimensions import MODEL
 from runtally.usage.filter import ALL_RUNS
 from runtally.usage.groups.groups import read_groups
 from runtally.usage.memo import DayMemo
 from runtally.usage.plan import GroupQuestion
 from runtally.usage.timeline import BucketWidth, Timeline
-from runtally.usage.upkeep.merge import merge_waiting
+from runtally.usage.upkeep.queries import merge_waiting
 from runtally.usage.window import Range, TimeSpan, Window
 from tests.factories import examples
 from tests.store.usage.made import NOW, clear, differences, insert, made

@@ -10,7 +10,7 @@ import pytest
 from runtally.db.database import Database
 from runtally.ingest.queries import insert_runs
 from runtally.models.run import CostSource, Status, StoredRun
-from runtally.usage.days import boundary, boundary_queries
+from runtally.usage.days import boundary_queries
 from runtally.usage.days.boundary_queries import BoundaryRun, select_runs
 from runtally.usage.memo import DayMemo
 from runtally.usage.overview.projects import Projects
@@ -19,7 +19,7 @@ from runtally.usage.reader import UsageReader
 from runtally.usage.snapshots import Snapshots
 from runtally.usage.summary import Summary
 from runtally.usage.totals import Totals
-from runtally.usage.upkeep.merge import merge_waiting
+from runtally.usage.upkeep.queries import merge_waiting
 from runtally.usage.window import Range, Window
 from tests.summaries import in_percentiles, new_memo
 
@@ -83,7 +83,7 @@ async def test_the_time_before_is_the_same_whether_its_last_runs_are_remembered_
             for range_ in Range:
                 remembered = await _before(database, range_, now, memo)
                 with monkeypatch.context() as counting:
-                    counting.setattr(boundary, "MAX_RUNS", 0)
+                    counting.setattr(boundary_queries, "MAX_RUNS", 0)
                     assert remembered == await _before(database, range_, now, new_memo())
 
 

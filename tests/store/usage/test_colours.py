@@ -7,8 +7,8 @@ import pytest
 
 from runtally.clock import system_clock
 from runtally.db.database import Database
-from runtally.usage import colours
-from runtally.usage.colours import HUES, Colours
+from runtally.usage import colour_queries
+from runtally.usage.colour_queries import HUES, Colours
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ async def test_what_is_known_is_not_read_again(
     async def read(*_: object) -> None:
         raise AssertionError("what is known was read again")
 
-    monkeypatch.setattr(colours, "select_colours", read)
+    monkeypatch.setattr(colour_queries, "select_colours", read)
 
     assert await one.of(dimension, ["b", "a"]) == known
 
@@ -54,7 +54,7 @@ async def test_what_is_known_is_not_read_again(
 async def test_past_the_limit_values_have_a_colour_that_is_not_kept(
     database: Database, dimension: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(colours, "MAX_COLOURED", 2)
+    monkeypatch.setattr(colour_queries, "MAX_COLOURED", 2)
     one = Colours(database, system_clock)
     kept = await one.of(dimension, ["a", "b"])
 

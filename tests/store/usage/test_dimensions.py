@@ -24,8 +24,8 @@ from runtally.tracking import keys
 from runtally.usage.upkeep import dimension_queries as upkeep_queries
 from runtally.usage.upkeep import dimensions
 from runtally.usage.upkeep.dimensions import change_key, merge_dimensions
-from runtally.usage.upkeep.expiry import expire_buckets
-from runtally.usage.upkeep.rebuild import rebuild_if_missing, rebuild_sums
+from runtally.usage.upkeep.queries import expire_buckets
+from runtally.usage.upkeep.repair_queries import rebuild_if_missing, rebuild_sums
 from tests.factories import examples
 from tests.store.usage import dimension_sums as reading
 from tests.store.usage.made import NOW, clear, differences, insert, made

@@ -5,10 +5,10 @@ from datetime import datetime, timedelta
 import pytest
 
 from runtally.db.database import Database
-from runtally.usage import first_seen_queries
-from runtally.usage.first_seen_queries import FirstSeen, select_first_seen
+from runtally.usage import mark_queries
+from runtally.usage.mark_queries import FirstSeen, select_first_seen
 from runtally.usage.upkeep.dimensions import merge_dimensions
-from runtally.usage.upkeep.expiry import expire_buckets
+from runtally.usage.upkeep.queries import expire_buckets
 from runtally.usage.window import TimeSpan
 from tests.store.usage.made import NOW, insert, made
 
@@ -84,12 +84,12 @@ async def test_a_key_that_is_not_tracked_or_has_many_values_has_none(
     await send(own, (9 * DAY, "v1"), (2 * DAY, "v2"), (2 * DAY, "v3"))
     if is_merged:
         await merge_dimensions(own, NOW, everything=True)
-    few = first_seen_queries.SELECT_FIRST_SEEN.replace(f"> {first_seen_queries.MAX_VALUES_A_DAY}", "> 1")
-    assert few != first_seen_queries.SELECT_FIRST_SEEN
+    few = mark_queries.SELECT_FIRST_SEEN.replace(f"> {mark_queries.MAX_VALUES_A_DAY}", "> 1")
+    assert few != mark_queries.SELECT_FIRST_SEEN
 
     assert len(await found(own)) == 2
     assert await found(own, key="none-such") == []
-    monkeypatch.setattr(first_seen_queries, "SELECT_FIRST_SEEN", few)
+    monkeypatch.setattr(mark_queries, "SELECT_FIRST_SEEN", few)
     assert await found(own) == []
     await send(own, (3 * HOUR, "v4"), (HOUR, "v5"))
     assert await found(own) == []

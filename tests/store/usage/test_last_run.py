@@ -12,7 +12,7 @@ from runtally.usage.overview import project_queries
 from runtally.usage.read import overview
 from runtally.usage.reader import UsageReader
 from runtally.usage.snapshots import Snapshots
-from runtally.usage.upkeep.merge import merge_waiting
+from runtally.usage.upkeep.queries import merge_waiting
 from runtally.usage.window import Range, Window
 from tests.summaries import new_memo
 

@@ -15,7 +15,7 @@ from runtally.usage import summary_queries
 from runtally.usage.memo import DayMemo
 from runtally.usage.question import LatencyDetail, Question
 from runtally.usage.summary import Summary
-from runtally.usage.upkeep.merge import merge_waiting
+from runtally.usage.upkeep.queries import merge_waiting
 from runtally.usage.window import Range, TimeSpan, Window
 from tests.factories import examples
 from tests.summaries import new_memo, read_summary

@@ -19,7 +19,7 @@ from runtally.usage.memo import DayMemo
 from runtally.usage.question import LatencyDetail, Question
 from runtally.usage.report import ProjectReport
 from runtally.usage.summary import Summary
-from runtally.usage.upkeep.merge import merge_waiting
+from runtally.usage.upkeep.queries import merge_waiting
 from runtally.usage.window import CustomRange, Range, TimeSpan, Window
 from tests.summaries import new_memo, read_report, read_summary
 

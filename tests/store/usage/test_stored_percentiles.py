@@ -8,7 +8,7 @@ from runtally.db.database import Connection, Database
 from runtally.ingest.queries import insert_runs
 from runtally.models.run import Status, StoredRun
 from runtally.usage.sketch import PERCENTILES
-from runtally.usage.upkeep.queries import merge_sketches
+from runtally.usage.upkeep.queries import MERGE_SKETCHES
 from runtally.usage.window import INTERVALS, Range, Window
 from tests.factories import examples
 from tests.store.usage.test_read import NOW, runs, store
@@ -41,7 +41,7 @@ async def test_a_summary_is_the_same_whether_percentiles_are_stored_or_not(  # n
         transaction = connection.transaction()
         await transaction.start()
         project_id = await store(connection, merged)
-        await merge_sketches(connection, NOW, 1_000_000)
+        await connection.execute(MERGE_SKETCHES, NOW, 1_000_000)
         await connection.execute(STORE_PERCENTILES)
         for run in waiting:
             run.project_id = project_id
@@ -73,7 +73,7 @@ async def test_latencies_that_wait_count_beside_stored_percentiles(connection: C
         for latency_ms in (1000, 10)
     )
     slow.project_id = fast.project_id = await store(connection, [slow])
-    await merge_sketches(connection, NOW, 1_000_000)
+    await connection.execute(MERGE_SKETCHES, NOW, 1_000_000)
     await connection.execute(STORE_PERCENTILES)
     await insert_runs(connection, [fast])
 

@@ -14,9 +14,9 @@ from runtally.db.database import Database
 from runtally.models.run import CostSource, Status, StoredRun
 from runtally.pricing.cost import Cost
 from runtally.pricing.repricing.recost_queries import Recost, RunCursor, select_computed, update_costs
-from runtally.usage.upkeep import chunks
-from runtally.usage.upkeep.merge import merge_waiting
-from runtally.usage.upkeep.rebuild import rebuild_sums
+from runtally.usage.upkeep import chunk_queries as chunks
+from runtally.usage.upkeep.queries import merge_waiting
+from runtally.usage.upkeep.repair_queries import rebuild_sums
 from tests.factories import examples
 from tests.store.usage.made import NOW, TABLES, TABLES_OF_PROJECTS, clear, differences, insert, made
 

@@ -10,10 +10,9 @@ from runtally.db.database import Database
 from runtally.models.rollup import ALL_PROJECTS, ALL_PROJECTS_KEY, RollupScope
 from runtally.usage.summary import Summary
 from runtally.usage.sums.tables import SLICES
-from runtally.usage.upkeep.expiry import expire_buckets
-from runtally.usage.upkeep.merge import merge_waiting
-from runtally.usage.upkeep.rebuild import rebuild_if_missing, rebuild_sums
-from runtally.usage.upkeep.verify import verify_sums
+from runtally.usage.upkeep.queries import expire_buckets, merge_waiting
+from runtally.usage.upkeep.repair_queries import rebuild_if_missing, rebuild_sums
+from runtally.usage.upkeep.verify_queries import verify_sums
 from runtally.usage.window import Range, Window
 from tests.store.usage.made import NOW, TABLES, clear, differences, insert, made
 from tests.summaries import in_percentiles, read_summary

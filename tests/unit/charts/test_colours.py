@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtally.usage.colours import HUES, new_colours
+from runtally.usage.colour_queries import HUES, new_colours
 from webapp.charts.colours import SLOTS, slots_of
 
 NAMES = st.lists(st.sampled_from("abcdefghijklmnopqrstuvwxyz"), max_size=6, unique=True)

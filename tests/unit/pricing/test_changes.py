@@ -10,7 +10,7 @@ from runtally.pricing.book import PriceBook, changes_of
 from runtally.pricing.cost import Rates, resolve_cost
 from runtally.pricing.match import Discount
 from runtally.units import Usage
-from runtally.usage.first_seen_queries import FirstSeen
+from runtally.usage.mark_queries import FirstSeen
 from runtally.usage.totals import Totals
 from runtally.usage.window import Range, Window
 from tests.summaries import Slice, made_summary

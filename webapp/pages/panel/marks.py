@@ -8,8 +8,7 @@ from runtally.pricing.cost import Price
 from runtally.units import TOKEN_KINDS
 from runtally.usage import masking
 from runtally.usage.dimensions import OTHER, dimension_of_key
-from runtally.usage.first_seen_queries import FirstSeen, select_first_seen
-from runtally.usage.note_queries import MarkedNote, select_notes
+from runtally.usage.mark_queries import FirstSeen, MarkedNote, select_first_seen, select_notes
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import Report
 from runtally.usage.summary import Summary

@@ -1,4 +1,4 @@
-"""SQL of when the values of a tracked key were first seen, out of the sums by day and hour and of what waits to be added."""
+"""SQL of what charts of a project mark: its notes, and when the values of a tracked key were first seen."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -12,6 +12,7 @@ MAX_VALUES_A_DAY = 200
 """A key with more values on any day has no first ones: it does not name what is put to use one after the other."""
 NEW_AFTER_DAYS = 28
 """A value is new when it was not seen in this number of days before."""
+# Out of the sums by day and hour, and of what waits to be added.
 SELECT_FIRST_SEEN = f"""
 WITH key AS (
   SELECT id, complete_since FROM ({keys_of("SELECT $1::text AS project_id", "('tracked')")}) AS keys WHERE key = $2
@@ -92,3 +93,28 @@ class FirstSeen(NamedTuple):
 async def select_first_seen(connection: Connection, project_id: str, key: str, span: TimeSpan) -> list[FirstSeen]:
     """Read which values of a tracked key are new in a time; those that the first runs of all had are not."""
     return [FirstSeen(*row) for row in await connection.fetch(SELECT_FIRST_SEEN, project_id, key, *span)]
+
+
+MARKED = 100
+SELECT_NOTES = f"""
+  SELECT at, text
+    FROM notes
+   WHERE project_id = $1
+     AND at >= $2
+     AND at < $3
+     AND ($4::text IS NULL OR tag IS NULL OR tag = $4)
+ORDER BY at DESC
+   LIMIT {MARKED}
+"""
+
+
+class MarkedNote(NamedTuple):
+    """The moment and the words of a note."""
+
+    at: datetime
+    text: str
+
+
+async def select_notes(connection: Connection, project_id: str, span: TimeSpan, tag: str | None) -> list[MarkedNote]:
+    """Read the latest notes of a time; where runs with one tag are shown, without those about other tags."""
+    return [MarkedNote(*row) for row in await connection.fetch(SELECT_NOTES, project_id, *span, tag)]
