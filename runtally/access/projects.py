@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from sqlalchemy import union
 from sqlalchemy.dialects.postgresql import insert
 from sqlmodel import col, delete, select
 from sqlmodel.ext.asyncio.session import AsyncSession
@@ -25,7 +26,6 @@ from runtally.models.saved_view import SavedView
 from runtally.models.shared_link import SharedLink
 from runtally.models.user import Invitation, Membership
 from runtally.usage.deleted_queries import COSTS, DELETED, select_months
-from runtally.usage.dimensions import BY_MODEL
 
 MAX_NAME = 128
 UNKNOWN = "There is no such project; `runtally projects list` shows all."
@@ -144,8 +144,8 @@ async def erase_in_control(session: AsyncSession, project_id: str) -> bool:
     found = 0
     for table in _OWN_IN_CONTROL:
         found += (await session.exec(delete(table).where(col(table.project_id) == project_id))).rowcount
-    # A guess of a name can be compared with the hash under which its colour is stored, and no colour says whose it is. The
-    # names that other projects have get new ones.
-    shared = [dimension.name for dimension in BY_MODEL]
-    await session.exec(delete(Colour).where(col(Colour.dimension).not_in(shared)))
+    # A colour does not say whose its name is, or the hash that a guess can be compared with. Those of models with a price
+    # stay; other names that other projects have get new ones.
+    priced = union(select(PriceEntry.provider), select(PriceEntry.model))
+    await session.exec(delete(Colour).where(col(Colour.value).not_in(priced)))
     return bool(found)

@@ -107,13 +107,16 @@ async def test_no_colour_lets_a_guess_of_a_name_be_tested_after_its_project_is_g
     colours = Colours(database, lambda: NOW)
     given = {name: await colours.of(name, [f"{project_id}-hash"]) for name in ("user", "metadata.customer", "model")}
     assert all(given.values())
+    kept = await colours.of("model", ["acme-large"])
 
     await erase_project(Places(database, database, database, None), OPERATOR, project_id)
 
     async with database.connection() as connection:
         left = [row["dimension"] for row in await connection.fetch("SELECT DISTINCT dimension FROM colours")]
+        assert await connection.fetchval("SELECT count(*) FROM colours WHERE value = $1", f"{project_id}-hash") == 0
     assert set(left) <= {"provider", "model"}
-    assert "model" in left
+    # That of a model with a price is nobody's secret, and stays.
+    assert await Colours(database, lambda: NOW).of("model", ["acme-large"]) == kept
     # Whoever still has the name gets a colour again.
     assert await Colours(database, lambda: NOW).of("user", [f"{project_id}-hash"])
 
