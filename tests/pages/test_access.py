@@ -14,6 +14,7 @@ from runtally.db.database import Database
 from tests.factories import make_run
 from tests.pages.conftest import Post, SignIn
 from tests.pages.looking import PARTIAL, Outline, html_of, text_of
+from tests.pages.test_roles import path_of
 
 ALL_PAGES = ["/", "/first-run", "/projects/{}", "/charts/cost.json", "/charts/cost.json?project={}"]
 
@@ -238,6 +239,33 @@ async def test_a_form_of_another_site_is_refused(stranger: Browser, path: str, h
 
     assert response.status_code == 403
     assert "Set-Cookie" not in response.headers
+
+
+@pytest.mark.parametrize("headers", [{"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}])
+async def test_no_route_that_changes_anything_takes_what_another_site_sends_by_an_admins_browser(
+    app: Quart, closed_app: Quart, signed_in: SignIn, headers: dict[str, str], project_id: str
+) -> None:
+    changes = {
+        (method, rule.endpoint, path_of(closed_app, method, rule, project_id))
+        for rule in closed_app.url_map.iter_rules()
+        for method in (rule.methods or set()) - {"GET", "HEAD", "OPTIONS"}
+    }
+    assert len({endpoint for _, endpoint, _ in changes if endpoint.startswith("managed")}) > 2
+    assert len(changes) > 80
+
+    async def answers(browser: Browser) -> dict[str, int]:
+        found = {}
+        for method, endpoint, path in sorted(changes):
+            answer = await browser.open(path, method=method, json={}, headers=headers)
+            found[f"{endpoint} {method}"] = answer.status_code
+            assert "Set-Cookie" not in answer.headers
+        return found
+
+    by_cookie, in_dev_mode = await answers(await signed_in()), await answers(app.test_client())
+
+    # The API reads no cookie: it asks for a key, or a signature.
+    assert {name: status for name, status in by_cookie.items() if status not in {401, 403, 503}} == {}
+    assert {name: status for name, status in in_dev_mode.items() if status != 403} == {}
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,11 @@ async def ask(browser: Browser, app: Quart, name: str, project_id: str) -> int:
 
 
 def path_to(app: Quart, name: str, project_id: str) -> str:
-    method, rule = ROUTES[name]
+    return path_of(app, *ROUTES[name], project_id)
+
+
+def path_of(app: Quart, method: str, rule: Rule, project_id: str) -> str:
+    """The path of a route, with something that it takes in each place."""
     values = {argument: _value(rule, argument) for argument in rule.arguments} | {"project_id": project_id}
     if rule.endpoint == "runs.export_runs":
         values["name"] = "csv"
