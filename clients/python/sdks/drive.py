@@ -346,6 +346,15 @@ def drive_langchain():
         model().invoke(MESSAGES[0]["content"])
     with case("langchain batch"):
         model().batch([MESSAGES[0]["content"]] * 3, config=options)
+    if not importlib.metadata.version("langchain-core").startswith(
+        "0."
+    ):  # Those do not mark what their cache answered.
+        from langchain_core.caches import InMemoryCache
+
+        cached = ChatOpenAI(model=CHAT, base_url=url(), api_key="x", cache=InMemoryCache())
+        for name in ("before the cache", "cache hit"):
+            with case(f"langchain {name}"):
+                cached.invoke(MESSAGES[0]["content"], config=options)
     with case("langchain 500"):
         model("500").invoke(MESSAGES[0]["content"], config=options)
 

@@ -120,6 +120,8 @@ EXPECTED: dict[str, dict[str, Any]] = {
     "langchain invoke": OPENAI | TOKENS,
     "langchain without its handler": CHAT,
     "langchain batch": OPENAI | TOKENS | {"runs": 3},
+    "langchain before the cache": OPENAI | TOKENS,
+    "langchain cache hit": OPENAI | {"input_tokens": 0, "output_tokens": 0},
     "langchain 500": OPENAI | {"status": "error"} | UNKNOWN,
     "langchain async invoke": OPENAI | TOKENS,
     "agents responses": OPENAI | TOKENS,

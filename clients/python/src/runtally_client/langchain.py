@@ -34,9 +34,14 @@ class Handler(BaseCallbackHandler):  # type: ignore[misc]  # LangChain is not th
         if call:
             call.usage((getattr(response, "llm_output", None) or {}).get("token_usage"))
             for generation in (each for several in response.generations for each in several[:1]):
-                about = getattr(getattr(generation, "message", None), "response_metadata", None) or {}
+                message = getattr(generation, "message", None)
+                about = getattr(message, "response_metadata", None) or {}
                 reason = about.get("finish_reason") or about.get("stop_reason")
-                call.see(generation)
+                if (getattr(message, "usage_metadata", None) or {}).get("total_cost") == 0:
+                    # LangChain's mark of its own cache: the counts are those of the call that filled it.
+                    call.update(inputTokens=0, outputTokens=0, metadata={"cacheHit": True})
+                else:
+                    call.see(generation)
                 call.see({"model": about.get("model_name"), "stop_reason": reason})
             call.end()
 
