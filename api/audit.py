@@ -2,7 +2,6 @@
 
 import csv
 import io
-from datetime import UTC
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -14,13 +13,12 @@ from api.auth import project_key
 from api.cells import OfCell
 from api.current import actor, services
 from api.operation import Answer, Content, Operation, documents
-from api.reply import Reply, reply
+from api.reply import Reply, answered, reply
 from api.sent import asked_as
 from runtally.access.scopes import Scope, demand
 from runtally.audit import list_entries
 from runtally.errors import Forbidden, InvalidPayload, StoreUnavailable, UnknownCell
 from runtally.fields import MAX_ROW, camel
-from runtally.models.audit import AuditEntry
 from runtally.settings import MAIN
 from runtally.spreadsheets import guarded
 
@@ -80,18 +78,10 @@ async def get_audit() -> ResponseReturnValue:
         raise UnknownCell
     async with services().cells.named(query.cell).database.session() as session:
         found = await list_entries(session, project_id=query.project_id, before=query.before, limit=query.limit + 1)
-    entries = tuple(map(_entry, found[: query.limit]))
+    entries = tuple(answered(AuditedChange, row) for row in found[: query.limit])
     if query.format == "csv":
         return Reply(_csv(entries), 200, {"Content-Type": "text/csv; charset=utf-8", "Cache-Control": "no-store"})
     return reply(AuditLog(entries=entries, next_before=entries[-1].id if len(found) > query.limit else None))
-
-
-def _entry(row: AuditEntry) -> AuditedChange:
-    return AuditedChange(
-        id=row.id or 0,
-        at=row.at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
-        **{name: getattr(row, name) for name in AuditedChange.__struct_fields__[2:]},
-    )
 
 
 def _csv(entries: tuple[AuditedChange, ...]) -> bytes:

@@ -3,7 +3,7 @@
 import asyncio
 import tempfile
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Literal
@@ -19,12 +19,12 @@ from api.cost_lines import DeletedUsd, deleted_usd
 from api.current import actor, services
 from api.metrics import Count
 from api.operation import Answer, Content, Operation, documents
-from api.reply import Reply, reply
+from api.reply import Reply, answered, reply
 from api.sent import asked_as, sent_as
 from runtally.access.scopes import Scope, demand
 from runtally.bills import store
 from runtally.bills.alert import alert
-from runtally.bills.compare import Comparison, Difference, Part, Reason
+from runtally.bills.compare import Comparison, Difference, Reason
 from runtally.bills.export import WORDS, as_csv
 from runtally.bills.read import read_comparison
 from runtally.bills.rows import Report, read_report
@@ -294,17 +294,8 @@ async def compared_at_first(bill: Bill) -> Comparison:
 
 def info(bill: Bill) -> BillInfo:
     """Describe a bill."""
-    return BillInfo(
-        id=str(bill.id),
-        provider=bill.provider,
-        since=bill.since.isoformat(),
-        until=bill.until.isoformat(),
-        billed_usd=None if bill.amount_usd is None else as_json(bill.amount_usd),
-        tolerance_usd=None if bill.tolerance_usd is None else as_json(bill.tolerance_usd),
-        files=bill.files,
-        created_at=bill.created_at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
-        created_by=bill.created_by,
-    )
+    billed = None if bill.amount_usd is None else as_json(bill.amount_usd)
+    return answered(BillInfo, bill, id=str(bill.id), billed_usd=billed)
 
 
 def answer_of(bill: Bill, found: Comparison) -> ComparedBill:
@@ -324,27 +315,8 @@ def answer_of(bill: Bill, found: Comparison) -> ComparedBill:
 
 
 def _difference(one: Difference) -> ModelDifference:
-    return ModelDifference(
-        name=one.name,
-        billed_usd=as_json(one.billed_usd),
-        computed_usd=as_json(one.computed_usd),
-        difference_usd=as_json(one.difference_usd),
-        billed_requests=one.billed_requests,
-        requests=one.requests,
-        parts=tuple(map(_part, one.parts)),
-    )
-
-
-def _part(part: Part) -> DifferencePart:
-    billed, here = (None if count is None else as_json(Decimal(count)) for count in (part.billed, part.here))
-    return DifferencePart(
-        reason=part.reason,
-        name=WORDS[part.reason],
-        what=part.what,
-        amount_usd=as_json(part.amount_usd),
-        billed=billed,
-        here=here,
-    )
+    parts = tuple(answered(DifferencePart, part, name=WORDS[part.reason]) for part in one.parts)
+    return answered(ModelDifference, one, parts=parts)
 
 
 def _id(text: str) -> UUID:

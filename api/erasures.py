@@ -11,7 +11,7 @@ from api.auth import project_key
 from api.current import actor, services
 from api.metrics import Count
 from api.operation import Answer, Content, Operation, documents
-from api.reply import reply
+from api.reply import answered, reply
 from api.sent import sent_as
 from runtally.access import erasures
 from runtally.access.scopes import Scope, demand
@@ -150,18 +150,5 @@ async def planned(user: str) -> Erasure:
 
 def info(one: Erasure) -> ErasureInfo:
     """Describe an erasure."""
-    found = (
-        ErasedProject(
-            project_id=each["project"], live=each["live"], archived=each["archived"], reported=each["reported"]
-        )
-        for each in one.found
-    )
-    return ErasureInfo(
-        id=one.id or 0,
-        label=one.label,
-        state=ErasureState(one.state),
-        projects=one.projects,
-        seen=one.seen,
-        found=tuple(found),
-        problem=one.problem,
-    )
+    found = ({**each, "projectId": each["project"]} for each in one.found)
+    return answered(ErasureInfo, one, found=tuple(msgspec.convert(each, ErasedProject) for each in found))

@@ -14,7 +14,7 @@ from api.auth import project_key
 from api.cells import MissingCells, OfCell
 from api.current import actor, services
 from api.operation import Answer, Content, Operation, documents
-from api.reply import reply
+from api.reply import reply, utc
 from runtally.access.scopes import Scope, demand
 from runtally.cells.request import missing
 from runtally.errors import (
@@ -199,7 +199,7 @@ def requested_project() -> str | None:
 @lru_cache(maxsize=16)
 def _times(start: datetime, interval: timedelta, length: int) -> tuple[str, ...]:
     """Return the start of each bucket."""
-    return tuple((start + number * interval).isoformat().replace("+00:00", "Z") for number in range(length))
+    return tuple(utc(start + number * interval) for number in range(length))
 
 
 def _answer(

@@ -11,7 +11,7 @@ from quart.typing import ResponseReturnValue
 from api.auth import project_key
 from api.current import actor, services
 from api.operation import Answer, Content, Operation, documents
-from api.reply import reply
+from api.reply import answered, reply
 from api.sent import sent_as
 from runtally.access import notes
 from runtally.access.scopes import Scope, demand
@@ -25,7 +25,6 @@ from runtally.errors import (
     StoreUnavailable,
 )
 from runtally.fields import MAX_ROW, ProjectId, camel, parse_project_id
-from runtally.models.note import Note
 
 blueprint = Blueprint("notes", __name__, url_prefix="/api/notes")
 
@@ -128,7 +127,7 @@ async def post_note() -> ResponseReturnValue:
         note = await notes.add(
             session, actor(), project_id, text=sent.text, tag=sent.tag, at=at, now=services().clock()
         )
-    return reply(NoteAnswer(note=_info(note)), 201)
+    return reply(NoteAnswer(note=answered(NoteInfo, note)), 201)
 
 
 @blueprint.get("")
@@ -139,7 +138,7 @@ async def list_notes() -> ResponseReturnValue:
     project_id = _project(request.args.get("projectId"), Scope.METRICS_READ)
     async with services().cells.of(project_id).database.session() as session:
         found = await notes.list_latest(session, project_id, request.args.get("tag") or None)
-    return reply(NoteList(notes=tuple(map(_info, found))))
+    return reply(NoteList(notes=tuple(answered(NoteInfo, note) for note in found)))
 
 
 @blueprint.delete("/<note_id>")
@@ -160,10 +159,3 @@ def _project(named: str | None, scope: Scope) -> str:
         raise ProjectNotInferred
     demand(actor(), scope, project_id)
     return project_id
-
-
-def _info(note: Note) -> NoteInfo:
-    at = note.at.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    return NoteInfo(
-        id=note.id or 0, project_id=note.project_id, at=at, text=note.text, tag=note.tag, author=note.author
-    )

@@ -1,9 +1,13 @@
 """JSON answers."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+
+from runtally.money import as_json
 
 JSON = "application/json"
 HEADERS = {"Content-Type": JSON, "Cache-Control": "no-store", "Vary": "Accept-Encoding"}
@@ -26,3 +30,22 @@ def encoded(payload: Mapping[str, object] | msgspec.Struct) -> bytes:
 
 def reply(payload: Mapping[str, object] | msgspec.Struct, status: int = 200) -> Reply:
     return Reply(encoded(payload), status, dict(HEADERS))
+
+
+def utc(at: datetime) -> str:
+    """Return a moment as answers have it, such as 2026-11-18T12:00:00Z."""
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+S = TypeVar("S", bound=msgspec.Struct)
+_WRITTEN: Mapping[type, Callable[[Any], object]] = {Decimal: as_json, datetime: utc, date: date.isoformat}
+
+
+def answered(kind: type[S], row: object, **others: object) -> S:
+    """Return what is answered of a row: `others`, and each further field that the row has, by its name.
+
+    Amounts are written with all their digits, moments in UTC.
+    """
+    values = {name: getattr(row, name) for name in kind.__struct_fields__ if name not in others and hasattr(row, name)}
+    written = {name: _WRITTEN[type(one)](one) if type(one) in _WRITTEN else one for name, one in values.items()}
+    return kind(**written, **others)

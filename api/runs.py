@@ -1,6 +1,6 @@
 """GET /api/runs: single runs that match the explorer's filters, page by page."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Literal
 
 import msgspec
@@ -11,20 +11,17 @@ from quart.typing import ResponseReturnValue
 from api.auth import project_key
 from api.current import actor, services
 from api.operation import Answer, Content, Operation, documents
-from api.reply import reply
+from api.reply import answered, reply
 from runtally.access.scopes import Scope, demand
 from runtally.errors import Forbidden, InvalidFilter, QueryTooSlow, StoreUnavailable
 from runtally.fields import camel
-from runtally.money import as_json
 from runtally.runs.position import Position
 from runtally.runs.read import read_page
-from runtally.runs.values import ListedRun
 from runtally.usage.filter import NAMES, RunFilter
 
 blueprint = Blueprint("api_runs", __name__, url_prefix="/api/runs")
 
 _PROJECT = NAMES["project_id"]
-_ANSWERED = [name for name in ListedRun.__dataclass_fields__ if name != "cost_usd"]
 
 RunsQuery = msgspec.defstruct(
     "RunsQuery",
@@ -106,10 +103,6 @@ async def get_runs() -> ResponseReturnValue:
     async with services().cells.snapshots(asked) as snapshots:
         page = await read_page(snapshots.run_sources, run_filter, services().clock(), position)
     older = page.older.token if page.older else None
-    return reply(Runs(runs=tuple(map(_answered, page.runs)), next_before=older, left_out=page.problem))
-
-
-def _answered(run: ListedRun) -> AnsweredRun:
-    values = {name: getattr(run, name) for name in _ANSWERED}
-    values["occurred_at"] = run.occurred_at.astimezone(UTC)
-    return AnsweredRun(**values, cost_usd=None if run.cost_usd is None else as_json(run.cost_usd))
+    return reply(
+        Runs(runs=tuple(answered(AnsweredRun, run) for run in page.runs), next_before=older, left_out=page.problem)
+    )

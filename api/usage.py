@@ -2,7 +2,6 @@
 
 import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from io import StringIO
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
@@ -28,7 +27,7 @@ from api.cost_lines import (
 from api.current import actor, services
 from api.metrics import Count, UsDollars, requested_project
 from api.operation import Answer, Content, Operation, documents
-from api.reply import Reply, reply
+from api.reply import Reply, answered, reply, utc
 from api.usage_query import UsageFormat, UsageQuery, UsageRequest, read_request
 from runtally.access.keys import names_of
 from runtally.access.scopes import Scope, demand
@@ -273,8 +272,8 @@ def _as_json(page: _Page, names: Mapping[UUID, str] | None, deleted: DeletedCost
     question, answer, dimensions = page.answer.question, page.answer, page.asked.group_by
     spans = [(number, question.timeline.bucket(number)) for number in page.numbers]
     common: dict[str, Any] = {
-        "start": _moment(question.timeline.span.since),
-        "end": _moment(question.timeline.span.until),
+        "start": utc(question.timeline.span.since),
+        "end": utc(question.timeline.span.until),
         "bucket_width": page.asked.width.value,
         "group_by": dimensions,
         "overlapping": True if answer.is_overlapping else UNSET,
@@ -288,7 +287,7 @@ def _as_json(page: _Page, names: Mapping[UUID, str] | None, deleted: DeletedCost
         lines = (one for group, found in answer.groups.items() for one in line_groups(dimensions, group, found))
         return LinesAnswer(
             buckets=tuple(
-                LineBucket(_moment(span.since), _moment(span.until), tuple(_lines_of(answer, dimensions, number)))
+                LineBucket(utc(span.since), utc(span.until), tuple(_lines_of(answer, dimensions, number)))
                 for number, span in spans
             ),
             totals=tuple(lines),
@@ -300,8 +299,8 @@ def _as_json(page: _Page, names: Mapping[UUID, str] | None, deleted: DeletedCost
     return UsageAnswer(
         buckets=tuple(
             UsageBucket(
-                _moment(span.since),
-                _moment(span.until),
+                utc(span.since),
+                utc(span.until),
                 tuple(_group(dimensions, group, sums) for group, sums in rows_of(answer, number)),
             )
             for number, span in spans
@@ -320,27 +319,13 @@ def _key_ids(answer: GroupAnswer | CostLines) -> list[UUID]:
 def _group(dimensions: tuple[str, ...], group: Group, sums: Sums) -> UsageGroup:
     totals, latency = sums.totals, sums.latency
     is_known = latency is not None or not totals.runs
-    return UsageGroup(
+    return answered(
+        UsageGroup,
+        totals,
         group=dict(zip(dimensions, map(value_of, group), strict=True)),
-        runs=totals.runs,
-        errors=totals.errors,
-        timeouts=totals.timeouts,
-        unpriced=totals.unpriced,
-        without_usage=totals.without_usage,
-        cost_usd=as_json(totals.cost_usd),
-        input_tokens=totals.input_tokens,
-        output_tokens=totals.output_tokens,
-        cached_input_tokens=totals.cached_input_tokens,
-        cache_write_tokens=totals.cache_write_tokens,
-        reasoning_tokens=totals.reasoning_tokens,
-        cache_savings_usd=as_json(totals.cache_savings_usd),
         p50_latency_ms=(latency.p50_ms if latency else 0.0) if is_known else None,
         p95_latency_ms=(latency.p95_ms if latency else 0.0) if is_known else None,
     )
-
-
-def _moment(at: datetime) -> str:
-    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def _as_csv(page: _Page) -> Reply:
@@ -359,7 +344,7 @@ def csv_parts(
     columns = msgspec.structs.fields(LineGroup if isinstance(answer, CostLines) else UsageGroup)[1:]
     yield _lines([["start", "end", *map(guarded, dimensions), *(one.encode_name for one in columns)]])
     for number in range(len(timeline.starts)) if numbers is None else numbers:
-        moments = [*map(_moment, timeline.bucket(number))]
+        moments = [*map(utc, timeline.bucket(number))]
         yield _lines(
             [
                 *moments,

@@ -12,7 +12,7 @@ from quart.typing import ResponseReturnValue
 from api.auth import project_key
 from api.current import actor, services
 from api.errors import status_of
-from api.managed.kind import At, Kind, R
+from api.managed.kind import At, Key, R, Resource
 from api.managed.kinds import KINDS
 from api.managed.routes import ManagedQuery
 from api.operation import Answer, Content, Operation, documents
@@ -27,7 +27,7 @@ blueprint = Blueprint("config", __name__, url_prefix="/api/config")
 
 Configuration = msgspec.defstruct(
     "Configuration",
-    [(kind.name, list[kind.type], msgspec.field(default_factory=list)) for kind in KINDS],  # type: ignore[name-defined]
+    [(kind.kind, list[kind], msgspec.field(default_factory=list)) for kind in KINDS],  # type: ignore[valid-type]
     frozen=True,
 )
 Configuration.__doc__ = "Everything that is managed, by kind."
@@ -128,16 +128,15 @@ async def export_config() -> ResponseReturnValue:
     ids = [asked] if asked is not None else ["", *(one.id for one in await services().cells.list_projects())]
     async with At.opened(services(), actor()) as at:
         found = {
-            kind.name: [kind.written(one) for id_ in ids for one in (await kind.stored(at, id_)).values()]
-            for kind in kinds
+            kind.kind: [one.written() for id_ in ids for one in (await kind.stored(at, id_)).values()] for kind in kinds
         }
     return reply({"ok": True, "resources": {name: things for name, things in found.items() if things}})
 
 
 def _known(document: _Document) -> _Document:
     """Return a document of kinds that there are. Raises `InvalidPayload`."""
-    known = {kind.name: kind for kind in KINDS}
-    prunable = [name for name, kind in known.items() if kind.remove is not None]
+    known = {kind.kind: kind for kind in KINDS}
+    prunable = [name for name, kind in known.items() if kind.may_be_pruned]
     wrong = [Detail(name, f"Use one of {', '.join(known)}.") for name in document.resources if name not in known]
     wrong += [Detail("prune", f"Use one of {', '.join(prunable)}.") for name in document.prune if name not in prunable]
     if wrong:
@@ -154,33 +153,33 @@ class _Applying:
         self.changes = list[ChangedThing]()
         self.unchanged = 0
 
-    async def of_project(self, kind: Kind[R], project_id: str, sent: Sequence[tuple[str, R]], *, prunes: bool) -> None:
+    async def of_project(self, kind: type[R], project_id: str, sent: Sequence[tuple[str, R]], *, prunes: bool) -> None:
         """Apply those of a kind that belong to one project."""
         before = await kind.stored(self.at, project_id)
-        secrets, kept = dict[tuple[object, ...], str](), set[tuple[object, ...]]()
+        secrets, kept = dict[Key, str](), set[Key]()
         for place, thing in sent:
             try:
                 kind.demand(self.at.by, project_id)
-                one = kind.normalised(self.at, thing, before)
-                key = kind.key_of(one)
+                one = thing.normalised(self.at, before)
+                key = one.which
                 if key in kept:
                     raise InvalidPayload("It is in the document twice.")
                 kept.add(key)
-                if key not in before or before[key].version != kind.stamped(one).version:
-                    secret = await kind.store(self.at, one, before.get(key))
+                if key not in before or before[key].version != one.stamped().version:
+                    secret = await one.store(self.at, before.get(key))
                     secrets |= {key: secret} if secret else {}
             except RuntallyError as error:
                 if status_of(error) >= 500:  # noqa: PLR2004  # Nothing of the document is wrong.
                     raise
                 self.wrong += _placed(error, place)
-        if prunes and kind.remove is not None and not self.wrong:
+        if prunes and not self.wrong:
             kind.demand(self.at.by, project_id)
             for key in before.keys() - kept:
-                await kind.remove(self.at, before[key])
+                await before[key].remove(self.at)
         await self.at.flush()
         after = await kind.stored(self.at, project_id)
         changed = [key for key in {**before, **after} if before.get(key) != after.get(key)]
-        self.changes += [_changed(kind, before.get(key), after.get(key), secrets.get(key)) for key in changed]
+        self.changes += [_changed(before.get(key), after.get(key), secrets.get(key)) for key in changed]
         self.unchanged += len(kept.difference(changed))
 
 
@@ -188,18 +187,18 @@ async def _applied(at: At, document: _Document) -> AppliedConfiguration:
     """Raises `InvalidPayload` with everything that is wrong."""
     applying, things = _Applying(at), dict[str, dict[str, list[tuple[str, Any]]]]()
     for kind in KINDS:
-        by_project = things.setdefault(kind.name, {})
-        for number, raw in enumerate(document.resources.get(kind.name, ())):
-            place = f"{kind.name}[{number}]"
+        by_project = things.setdefault(kind.kind, {})
+        for number, raw in enumerate(document.resources.get(kind.kind, ())):
+            place = f"{kind.kind}[{number}]"
             try:
-                one = decoded(raw, kind.type)
+                one = decoded(raw, kind)
             except InvalidPayload as error:
                 applying.wrong += _placed(error, place)
             else:
-                by_project.setdefault(trimmed(kind.project_of(one)), []).append((place, one))
+                by_project.setdefault(trimmed(one.project_id), []).append((place, one))
     named = {project_id for by_project in things.values() for project_id in by_project}
     for kind in KINDS if not applying.wrong else ():
-        prunes, by_project = kind.name in document.prune, things[kind.name]
+        prunes, by_project = kind.kind in document.prune, things[kind.kind]
         for project_id in sorted(named if prunes else by_project):
             await applying.of_project(kind, project_id, by_project.get(project_id, []), prunes=prunes)
     if applying.wrong:
@@ -215,15 +214,15 @@ def _placed(error: RuntallyError, place: str) -> Iterator[Detail]:
         yield Detail(f"{place}.{one.path}" if one.path else place, one.message)
 
 
-def _changed(kind: Kind[R], before: R | None, after: R | None, secret: str | None) -> ChangedThing:
-    was, is_ = kind.written(before) if before else {}, kind.written(after) if after else {}
+def _changed(before: Resource | None, after: Resource | None, secret: str | None) -> ChangedThing:
+    was, is_ = before.written() if before else {}, after.written() if after else {}
     one = after or before
     assert one is not None  # noqa: S101  # Of two that differ there is one.
-    keys = {wire: getattr(one, name) for name, wire in kind.key_fields}
+    keys = {wire: value for wire, value in one.content().items() if wire in map(camel, one.keyed_by)}
     differing = [name for name in {**was, **is_} if was.get(name) != is_.get(name) and name not in keys]
     return ChangedThing(
         action="change" if was and is_ else "make" if is_ else "delete",
-        kind=kind.name,
+        kind=one.kind,
         what={name: value for name, value in keys.items() if value not in {"", None}},
         before={name: was[name] for name in differing if name in was},
         after={name: is_[name] for name in differing if name in is_},

@@ -1,13 +1,12 @@
-"""A kind of thing that the API manages: what it is made of, which one it is, and the functions of its forms."""
+"""A thing that the API manages: what it is made of, which one it is, and what its form does with it."""
 
 import hashlib
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Annotated, Any, Generic, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -18,29 +17,13 @@ from runtally.access.scopes import Scope, demand
 from runtally.audit import Actor
 from runtally.db.database import Database
 from runtally.errors import Detail, RuntallyError
-from runtally.fields import camel
+from runtally.fields import camel, trimmed
 from runtally.money import plain
 from runtally.services import Services
 
-ProjectId = Annotated[str, Meta(max_length=128, description="Project that it belongs to.")]
 OfAll = Annotated[str, Meta(max_length=128, description="Project; empty for all projects together.")]
 Moment = Annotated[datetime, Meta(tz=True)]
-
-
-class Resource(msgspec.Struct, frozen=True, kw_only=True, rename=camel, forbid_unknown_fields=True):
-    """A thing that the API manages."""
-
-    id: Annotated[str, Meta(description="Which one it is, for its path; ignored where it is sent.")] = ""
-    version: Annotated[str, Meta(description="What If-Match takes; ignored where it is sent.")] = ""
-    secret: (
-        Annotated[str, Meta(description="A key, link or signing secret: in the answer that makes it, once.")]
-        | UnsetType
-    ) = UNSET
-
-
-R = TypeVar("R", bound=Resource)
-Known: TypeAlias = Mapping[tuple[object, ...], Resource]
-_OURS = frozenset({"id", "version", "secret"})
+Key: TypeAlias = tuple[object, ...]
 
 
 class At:
@@ -85,82 +68,97 @@ class At:
         return session
 
 
-@dataclass(frozen=True, slots=True)
-class Kind(Generic[R]):
-    """A kind: `read` lists those of a project, `save` makes or changes one, `remove` deletes it."""
+class Resource(msgspec.Struct, frozen=True, kw_only=True, rename=camel, forbid_unknown_fields=True):
+    """A thing that the API manages. Its class says of its kind what routes and files of configuration need."""
 
-    name: str
-    """Its name in paths and files, such as `alertChannels`."""
-    type: type[R]
-    key: tuple[str, ...]
+    kind: ClassVar[str]
+    """The name of its kind in paths and files, such as `alertChannels`."""
+    keyed_by: ClassVar[tuple[str, ...]]
     """The fields that say which one it is."""
-    scope: Scope
-    read: Callable[[At, str], Awaitable[list[R]]]
-    save: Callable[[At, R, R | None], Awaitable[str | None]]
-    """Return the secret of one that was made, if it has one. With the one that is stored, where there is one."""
-    remove: Callable[[At, R], Awaitable[None]] | None = None
-    normal: Callable[[At, R, Known], R] = lambda _at, one, _known: one
-    """Return it as it would be stored beside what is known, by their keys."""
-    read_only: frozenset[str] = frozenset()
-    """Fields that say what is there and are never sent."""
-    form: Mapping[str, str] = field(default_factory=dict)
+    scope: ClassVar[Scope]
+    form: ClassVar[Mapping[str, str]] = {}
     """Our names for the fields of its form, where they have others."""
+    may_be_pruned: ClassVar[bool] = True
 
-    @property
-    def words(self) -> str:
-        """Its name as words: alert channels."""
-        return re.sub("([A-Z])", r" \1", self.name).lower()
+    id: Annotated[str, Meta(description="Which one it is, for its path; ignored where it is sent.")] = ""
+    version: Annotated[str, Meta(description="What If-Match takes; ignored where it is sent.")] = ""
+    secret: (
+        Annotated[str, Meta(description="A key, link or signing secret: in the answer that makes it, once.")]
+        | UnsetType
+    ) = UNSET
+    project_id: Annotated[str, Meta(max_length=128, description="Project that it belongs to.")]
 
-    def key_of(self, one: R) -> tuple[object, ...]:
-        return tuple(getattr(one, name) for name in self.key)
+    @classmethod
+    async def read(cls, at: At, project_id: str) -> list[Self]:
+        """List those of a project, or with a blank id those of none."""
+        raise NotImplementedError
 
-    def project_of(self, one: R) -> str:
-        return getattr(one, "project_id", "")
+    async def save(self, at: At, before: Self | None) -> str | None:
+        """Make or change one, which is stored already if `before` is; return the secret of one that was made, if it has one."""
+        raise NotImplementedError
 
-    def content(self, one: R) -> dict[str, object]:
-        """Return what a sender decides, by its names on the wire."""
-        fields = zip(one.__struct_fields__, one.__struct_encode_fields__, strict=True)
-        return {wire: getattr(one, name) for name, wire in fields if name not in _OURS | self.read_only}
+    async def remove(self, at: At) -> None:
+        """Delete it, if its kind may be pruned."""
 
-    def written(self, one: R) -> dict[str, object]:
-        """Return it as a file of configuration has it: without what is its default."""
-        return {
-            field.encode_name: value
-            for field in msgspec.structs.fields(self.type)
-            if field.name not in _OURS | self.read_only and (value := getattr(one, field.name)) != field.default
-        }
+    def normal(self, at: At, known: Mapping[Key, Self]) -> Self:  # noqa: ARG002  # For kinds that ask.
+        """Return it as it would be stored beside what is known."""
+        return self
 
-    @property
-    def key_fields(self) -> list[tuple[str, str]]:
-        """Our names of the fields of the key, and those on the wire."""
-        fields = zip(self.type.__struct_fields__, self.type.__struct_encode_fields__, strict=True)
-        return [(name, wire) for name, wire in fields if name in self.key]
+    @classmethod
+    def words(cls) -> str:
+        """Return the name of its kind as words: alert channels."""
+        return re.sub("([A-Z])", r" \1", cls.kind).lower()
 
-    def stamped(self, one: R) -> R:
-        """Return it with its id and its version."""
-        id_ = _digest([self.name, *self.key_of(one)])
-        return msgspec.structs.replace(one, id=id_, version=_digest(self.content(one)))
+    @classmethod
+    def of(cls, row: object, **others: object) -> Self:
+        """Return the thing that a row is, whose fields have the names of its columns, but for these."""
+        values = {name: getattr(row, name) for name in cls.__struct_fields__ if name not in _OURS | others.keys()}
+        return cls(**{name: _of_column(one) for name, one in values.items()} | others)
 
-    def demand(self, by: Actor, project_id: str) -> None:
-        """Raises `Forbidden` unless the actor may see and change those of a project."""
-        demand(by, self.scope, project_id or None)
-
-    async def stored(self, at: At, project_id: str) -> dict[tuple[object, ...], R]:
+    @classmethod
+    async def stored(cls, at: At, project_id: str) -> dict[Key, Self]:
         """Return those of a project by their keys."""
-        return {self.key_of(one): self.stamped(one) for one in await self.read(at, project_id)}
+        return {one.which: one.stamped() for one in await cls.read(at, project_id)}
 
-    def normalised(self, at: At, sent: R, known: Known) -> R:
+    @classmethod
+    def demand(cls, by: Actor, project_id: str) -> None:
+        """Raises `Forbidden` unless the actor may see and change those of a project."""
+        demand(by, cls.scope, project_id or None)
+
+    @property
+    def which(self) -> Key:
+        """The values of its key."""
+        return tuple(getattr(self, name) for name in self.keyed_by)
+
+    def content(self) -> dict[str, object]:
+        """Return what a sender decides, by its names on the wire."""
+        fields = zip(self.__struct_fields__, self.__struct_encode_fields__, strict=True)
+        return {wire: getattr(self, name) for name, wire in fields if name not in _OURS}
+
+    def written(self) -> dict[str, object]:
+        """Return it as a file of configuration has it: without what is its default."""
+        defaults = {one.encode_name: one.default for one in msgspec.structs.fields(self)}
+        return {name: value for name, value in self.content().items() if value != defaults[name]}
+
+    def stamped(self) -> Self:
+        """Return it with its id and its version."""
+        return self.replace(id=_digest([self.kind, *self.which]), version=_digest(self.content()))
+
+    def replace(self, **values: object) -> Self:
+        return msgspec.structs.replace(self, **values)
+
+    def normalised(self, at: At, known: Mapping[Key, Self]) -> Self:
         """Return it as it would be stored. Raises what its form is refused with, by our names."""
         with self._our_names():
-            return self.normal(at, sent, known)
+            return self.replace(project_id=trimmed(self.project_id)).normal(at, known)
 
-    async def store(self, at: At, sent: R, before: R | None) -> str | None:
+    async def store(self, at: At, before: Self | None) -> str | None:
         """Make or change one, and return the secret of a new one. Raises what its form is refused with, by our names."""
         with self._our_names():
-            if self.name != "projects" and self.project_of(sent):
+            if self.kind != "projects" and self.project_id:
                 # As its form does: the project must be there, and nobody else changes what it has meanwhile.
-                await projects.get(await at.cell(self.project_of(sent)), self.project_of(sent), is_locked=True)
-            secret = await self.save(at, sent, before)
+                await projects.get(await at.cell(self.project_id), self.project_id, is_locked=True)
+            secret = await self.save(at, before)
             await at.flush()
             return secret
 
@@ -175,10 +173,8 @@ class Kind(Generic[R]):
             raise
 
 
-def of_row(kind: type[R], row: object, **others: object) -> R:
-    """Return the thing that a row is, whose fields have the names of its columns, but for these."""
-    values = {name: getattr(row, name) for name in set(kind.__struct_fields__) - _OURS - others.keys()}
-    return kind(**{name: _of_column(one) for name, one in values.items()} | others)
+R = TypeVar("R", bound=Resource)
+_OURS = frozenset({"id", "version", "secret"})
 
 
 def _of_column(value: Any) -> Any:  # noqa: ANN401  # What a column or a field can hold.

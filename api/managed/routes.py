@@ -10,9 +10,9 @@ from quart.typing import ResponseReturnValue
 
 from api.auth import project_key
 from api.current import actor, services
-from api.managed.kind import At, Kind, R
+from api.managed.kind import At, R, Resource
 from api.managed.kinds import KINDS
-from api.managed.of_projects import PROJECTS
+from api.managed.of_projects import ManagedProject
 from api.operation import Answer, Content, Operation, documents
 from api.reply import Reply, reply
 from api.sent import sent_as
@@ -70,14 +70,14 @@ _READING = (Forbidden, NotFound, StoreUnavailable)
 _CHANGING = (*_READING, InvalidJson, InvalidPayload, Conflict)
 
 
-async def read_all(at: At, kind: Kind[R], project_ids: list[str] | None) -> list[R]:
+async def read_all(at: At, kind: type[R], project_ids: list[str] | None) -> list[R]:
     """List those of these projects; with None those of all, and what belongs to none."""
     if project_ids is None:
         project_ids = ["", *(one.id for one in await services().cells.list_projects())]
     return [one for project_id in project_ids for one in (await kind.stored(at, project_id)).values()]
 
 
-def asked_projects(kind: Kind[R]) -> list[str] | None:
+def asked_projects(kind: type[R]) -> list[str] | None:
     """Return the projects that the request is about; None for all. Raises `Forbidden`."""
     asked = request.args.get("projectId", actor().project_id)
     if asked is None:
@@ -87,79 +87,77 @@ def asked_projects(kind: Kind[R]) -> list[str] | None:
     return [asked]
 
 
-async def _list(kind: Kind[R]) -> Reply:
+async def _list_all(kind: type[R]) -> Reply:
     projects = asked_projects(kind)
     async with At.opened(services(), actor()) as at:
-        return reply({"ok": True, kind.name: await read_all(at, kind, projects)})
+        return reply({"ok": True, kind.kind: await read_all(at, kind, projects)})
 
 
-async def _get(kind: Kind[R], id_: str) -> Reply:
+async def _get(kind: type[R], id_: str) -> Reply:
     projects = asked_projects(kind)
     async with At.opened(services(), actor()) as at:
         return _answer(await _found(at, kind, projects, id_))
 
 
-async def _make(kind: Kind[R]) -> Reply:
-    sent = await sent_as(kind.type)
+async def _make(kind: type[R]) -> Reply:
+    sent = await sent_as(kind)
     async with At.opened(services(), actor()) as at:
         one, before = await _compared(at, kind, sent)
         if before is None:
             return await _stored(at, kind, one, None, 201)
-        if before.version == kind.stamped(one).version:
+        if before.version == one.stamped().version:
             return _answer(before)
         raise _conflict(before)
 
 
-async def _change(kind: Kind[R], id_: str) -> Reply:
-    sent = await sent_as(kind.type)
-    projects = [kind.project_of(sent)]
+async def _change(kind: type[R], id_: str) -> Reply:
+    sent = await sent_as(kind)
     async with At.opened(services(), actor()) as at:
         one, before = await _compared(at, kind, sent)
         if before is None or before.id != id_:
-            await _found(at, kind, projects, id_)
-            names = ", ".join(map(camel, kind.key))
+            await _found(at, kind, [sent.project_id], id_)
+            names = ", ".join(map(camel, kind.keyed_by))
             raise InvalidPayload(f"{names} say which one it is and are not changed: delete it, and make another.")
         _demand_version(before)
         return await _stored(at, kind, one, before, 200)
 
 
-async def _delete(kind: Kind[R], id_: str) -> Reply:
+async def _delete(kind: type[R], id_: str) -> Reply:
     projects = asked_projects(kind)
     async with At.opened(services(), actor()) as at:
         await lock(at.control)
         one = await _found(at, kind, projects, id_)
         _demand_version(one)
-        if kind.remove is not None:
-            await kind.remove(at, one)
-    if kind is PROJECTS:
+        await one.remove(at)
+    if isinstance(one, ManagedProject):
         # In transactions of its own, because it also deletes what is reported and archived.
         demand(actor(), Scope.ADMIN, None)
-        cell = services().cells.of(kind.project_of(one))
+        cell = services().cells.of(one.project_id)
         places = Places(services().control.database, cell.database, cell.reporting.database, cell.archive)
-        await erase_project(places, actor(), kind.project_of(one))
+        await erase_project(places, actor(), one.project_id)
     return reply(Deleted(id=id_))
 
 
-async def _compared(at: At, kind: Kind[R], sent: R) -> tuple[R, R | None]:
+async def _compared(at: At, kind: type[R], sent: R) -> tuple[R, R | None]:
     """Return what was sent as it would be stored, and what is there now. Until the transaction ends nobody else changes it."""
-    kind.demand(at.by, kind.project_of(sent))
+    kind.demand(at.by, sent.project_id)
     await lock(at.control)
-    known = await kind.stored(at, kind.project_of(sent))
-    one = kind.normalised(at, sent, known)
-    return one, known.get(kind.key_of(one))
+    known = await kind.stored(at, sent.project_id)
+    one = sent.normalised(at, known)
+    return one, known.get(one.which)
 
 
-async def _stored(at: At, kind: Kind[R], one: R, before: R | None, status: int) -> Reply:
-    secret = await kind.store(at, one, before)
-    after = (await kind.stored(at, kind.project_of(one)))[kind.key_of(one)]
-    return _answer(msgspec.structs.replace(after, secret=secret) if secret else after, status)
+async def _stored(at: At, kind: type[R], one: R, before: R | None, status: int) -> Reply:
+    secret = await one.store(at, before)
+    after = (await kind.stored(at, one.project_id))[one.which]
+    return _answer(after.replace(secret=secret) if secret else after, status)
 
 
-async def _found(at: At, kind: Kind[R], projects: list[str] | None, id_: str) -> R:
+async def _found(at: At, kind: type[R], projects: list[str] | None, id_: str) -> R:
     for one in await read_all(at, kind, projects):
         if one.id == id_:
             return one
-    raise NotFound(f"There is no such thing; GET /api/{kind.name} lists all.")
+    raise NotFound(f"There is no such thing; GET /api/{kind.kind} lists all.")
 
 
 def _answer(one: R, status: int = 200) -> Reply:
@@ -180,58 +178,46 @@ def _conflict(before: R) -> Conflict:
     return error
 
 
-def _serve(kind: Kind[Any]) -> None:
+def _serve(kind: type[Resource]) -> None:
     """Add the routes of a kind."""
-    of = Content((kind.type,))
+    of = Content((kind,))
     listed = msgspec.defstruct(
-        f"{kind.type.__name__}s",
-        [("ok", Literal[True], True), (kind.name, list[kind.type], msgspec.field(default_factory=list))],  # type: ignore[name-defined]
+        f"{kind.__name__}s",
+        [("ok", Literal[True], True), (kind.kind, list[kind], msgspec.field(default_factory=list))],  # type: ignore[valid-type]
         frozen=True,
         kw_only=True,
     )
     listed.__doc__ = "Those that there are."
-    one, path = f"/{kind.name}", f"/{kind.name}/<id>"
-
-    async def list_all() -> ResponseReturnValue:
-        return await _list(kind)
-
-    async def get(id: str) -> ResponseReturnValue:  # noqa: A002  # As the path calls it.
-        return await _get(kind, id)
-
-    async def make() -> ResponseReturnValue:
-        return await _make(kind)
-
-    async def change(id: str) -> ResponseReturnValue:  # noqa: A002  # As the path calls it.
-        return await _change(kind, id)
-
-    async def delete(id: str) -> ResponseReturnValue:  # noqa: A002  # As the path calls it.
-        return await _delete(kind, id)
+    one, path = f"/{kind.kind}", f"/{kind.kind}/<id>"
 
     def serve(
         method: str,
         rule: str,
-        view: Callable[..., Awaitable[ResponseReturnValue]],
+        act: Callable[..., Awaitable[Reply]],
         summary: str,
         answers: Mapping[int, Answer],
         **takes: Any,  # noqa: ANN401  # Further parts of an operation.
     ) -> None:
+        async def view(**path: str) -> ResponseReturnValue:
+            return await act(kind, *path.values())
+
         raises = _READING if method == "GET" else _CHANGING
         operation = Operation(tag="Management", answers=answers, raises=raises, **takes)
-        view.__name__ = f"{view.__name__}_{kind.words.replace(' ', '_')}"
+        view.__name__ = f"{act.__name__.strip('_')}_{kind.words().replace(' ', '_')}"
         view.__doc__ = f"{summary}\n\nNeeds a key with the scope {kind.scope}, or an admin key."
         blueprint.add_url_rule(rule, view_func=project_key(documents(operation)(view)), methods=[method])
 
-    found, words, headers = {200: Answer("It, with its version.", (of,))}, kind.words, {"headers": ManagedHeaders}
-    serve("GET", one, list_all, f"List {words}.", {200: Answer("Them.", (Content((listed,)),))}, query=ManagedQuery)
-    serve("GET", path, get, f"Get one of {words}.", found, path=ManagedPath, query=ManagedQuery)
+    found, words, headers = {200: Answer("It, with its version.", (of,))}, kind.words(), {"headers": ManagedHeaders}
+    serve("GET", one, _list_all, f"List {words}.", {200: Answer("Them.", (Content((listed,)),))}, query=ManagedQuery)
+    serve("GET", path, _get, f"Get one of {words}.", found, path=ManagedPath, query=ManagedQuery)
     made = {200: Answer("It was there already.", (of,)), 201: Answer("It was made.", (of,))}
-    serve("POST", one, make, f"Make one of {words}.", made, body=of, **headers)
+    serve("POST", one, _make, f"Make one of {words}.", made, body=of, **headers)
     said = f"Change one of {words}; a field that is left out gets its default."
-    serve("PUT", path, change, said, found, path=ManagedPath, body=of, **headers)
-    if kind.remove is not None or kind is PROJECTS:
-        said = f"Delete one of {words}{' with all of its runs, which needs an admin key' if kind is PROJECTS else ''}."
+    serve("PUT", path, _change, said, found, path=ManagedPath, body=of, **headers)
+    if kind.may_be_pruned or kind is ManagedProject:
+        said = f"Delete one of {words}{' with all of its runs, which needs an admin key' if kind is ManagedProject else ''}."
         gone = {200: Answer("It was deleted.", (Content((Deleted,)),))}
-        serve("DELETE", path, delete, said, gone, path=ManagedPath, query=ManagedQuery, **headers)
+        serve("DELETE", path, _delete, said, gone, path=ManagedPath, query=ManagedQuery, **headers)
 
 
 for _kind in KINDS:

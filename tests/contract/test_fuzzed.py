@@ -122,7 +122,7 @@ def described(project_key: None) -> BaseSchema:
     schema.auth(Signature, refresh_interval=None).apply_to(path="/api/internal/pg-sync")
     schema.hook(map_body)
     # Other addresses of `/v1/...`, answered by the same code; and of what is managed all but budgets, as one is like the other.
-    alike = "|".join(kind.name for kind in KINDS if kind.name != "budgets")
+    alike = "|".join(kind.kind for kind in KINDS if kind.kind != "budgets")
     return schema.exclude(path_regex=f"^/api/((otlp|public/otel)/.*v1/|({alike})(/|$))")
 
 
