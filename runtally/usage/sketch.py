@@ -80,7 +80,10 @@ ON_REBUILT_SKETCH = _on_same_sketch(1)
 
 
 def merging(which: str, *, now: str, limit: str) -> str:
-    """A statement that merges waiting latencies into the sketches of their buckets; `which` is a condition on `waiting`."""
+    """A statement that merges waiting latencies into the sketches of their buckets; `which` is a condition on `waiting`.
+
+    What is crowded in a bucket of the shortest length is in all longer ones too, so it is put into bins before it is spread.
+    """
     return f"""
 WITH taken AS (
      DELETE FROM latency_deltas
@@ -92,8 +95,11 @@ WITH taken AS (
        RETURNING latency_deltas.*
 ),
 latencies AS (
-  SELECT project_id, bucket, latency, sum(runs) AS runs
-    FROM taken CROSS JOIN unnest(latencies, counts) AS each (latency, runs)
+  SELECT project_id, bucket, {IF_CROWDED} AS latency, sum(runs) AS runs
+    FROM (SELECT project_id, bucket, latency, sum(runs) AS runs, count(*) OVER (PARTITION BY project_id, bucket) AS different
+            FROM taken CROSS JOIN unnest(latencies, counts) AS each (latency, runs)
+        GROUP BY 1, 2, 3
+          HAVING sum(runs) <> 0) AS counted
 GROUP BY 1, 2, 3
 ),
 merged AS (

@@ -14,15 +14,19 @@ from runtally.models.run import Status, StoredRun
 from runtally.usage import summary_queries
 from runtally.usage.memo import DayMemo
 from runtally.usage.question import LatencyDetail, Question
+from runtally.usage.sketch import BINNED, LATENCY, percentile
 from runtally.usage.summary import Summary
 from runtally.usage.upkeep.queries import merge_waiting
 from runtally.usage.window import Range, TimeSpan, Window
 from tests.factories import examples
+from tests.reference import nearest_rank
 from tests.summaries import new_memo, read_summary
 
 NOW = datetime(2026, 6, 15, 12, 34, 56, 789012, tzinfo=UTC)
 OLD = timedelta(days=2)
 WINDOWS = [window for range_ in Range for window in (Window.of(range_, NOW), Window.of(range_, NOW).previous(NOW))]
+SELECT_SKETCHES = "SELECT * FROM latency_sketches WHERE project_id = $1 AND grain <= 60 ORDER BY grain, bucket"
+SELECT_BINNED = f"SELECT {BINNED} AS binned FROM unnest($1::bigint[]) AS sent (latency_ms) CROSS JOIN LATERAL (SELECT {LATENCY} AS latency) AS exact"
 runs = st.tuples(st.timedeltas(timedelta(0), timedelta(days=60)), st.integers(0, 10**6))
 
 
@@ -68,6 +72,25 @@ async def test_they_are_those_of_all_runs_whenever_these_came(
         for window, whose in product(WINDOWS, (project_id, None)):
             known = await _percentiles(memo, own, window, whose)
             assert known == await _percentiles(DayMemo(0), own, window, whose)
+
+
+async def test_a_busy_quarter_of_an_hour_is_put_into_bins_and_a_quiet_one_beside_it_stays_exact(own: Database) -> None:
+    project_id, quarter = f"busy-{uuid.uuid4().hex}", timedelta(minutes=15)
+    await _insert(own, project_id, *((quarter, latency) for latency in range(1_000, 5_000, 10)))
+    await _insert(own, project_id, *((timedelta(0), latency) for latency in (3_001, 3_002, 3_003)))
+    await merge_waiting(own, NOW)
+
+    async with own.connection() as connection:
+        rows = await connection.fetch(SELECT_SKETCHES, project_id)
+        all_in_bins = {row["binned"] for row in await connection.fetch(SELECT_BINNED, range(1_000, 5_000, 10))}
+    busy, quiet, hour = ((row["latencies"], row["counts"]) for row in rows)
+    assert set(busy[0]) == all_in_bins
+    assert sum(busy[1]) == 400
+    assert quiet == ([6_002, 6_004, 6_006], [1, 1, 1])
+    assert sum(hour[1]) == 403
+    for percent in (50, 95):
+        exact = nearest_rank(sorted([*range(1_000, 5_000, 10), 3_001, 3_002, 3_003]), percent)
+        assert abs(percentile(hour, percent) - exact) <= exact / 100
 
 
 @pytest.mark.parametrize("is_of_all", [False, True])

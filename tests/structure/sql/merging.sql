@@ -91,8 +91,16 @@ WITH taken AS (
        RETURNING latency_deltas.*
 ),
 latencies AS (
-  SELECT project_id, bucket, latency, sum(runs) AS runs
-    FROM taken CROSS JOIN unnest(latencies, counts) AS each (latency, runs)
+  SELECT project_id, bucket, CASE WHEN different > 128 THEN CASE WHEN latency < 116 OR latency >= 1000000000
+          THEN latency
+              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2::float8)::float8) / 0.01980262729617973) +
+                      0)) + ceil(power(1.02::float8, floor(ln((latency / 2::float8)::float8) /
+                      0.01980262729617973) + 1)) - 1)::int END ELSE latency END AS latency, sum(runs) AS runs
+    FROM (SELECT project_id, bucket, latency, sum(runs) AS runs, count(*) OVER (PARTITION BY project_id,
+            bucket) AS different
+            FROM taken CROSS JOIN unnest(latencies, counts) AS each (latency, runs)
+        GROUP BY 1, 2, 3
+          HAVING sum(runs) <> 0) AS counted
 GROUP BY 1, 2, 3
 ),
 merged AS (
