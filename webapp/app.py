@@ -16,7 +16,7 @@ from api.current import EXTENSION
 from runtally.errors import SettingsError
 from runtally.services import Services
 from runtally.settings import Settings
-from webapp import assets, caching, cells, form, query_names, security, sessions, zone
+from webapp import assets, caching, cells, form, project_pages, security, sessions, zone
 from webapp.charts import specs
 from webapp.server import bodies, heads, hosts, pace, spans, spelling, tracing
 from webapp.server.below_path import BelowPath, demand_other_path
@@ -46,7 +46,7 @@ def create_app(settings: Settings) -> Quart:
     app.before_request(cells.begin)
     app.before_request(enforce_access)
     app.before_request(form.refuse_large_forms)
-    app.before_request(query_names.refuse_unknown)
+    app.before_request(project_pages.refuse_unknown)
     limits.register(app)
 
     api.register(app)

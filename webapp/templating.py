@@ -18,6 +18,7 @@ from webapp.assets import asset_url, style_sheet_url
 from webapp.charts.look import HATCH
 from webapp.charts.svg import first_paint
 from webapp.guides import guide_url, titles
+from webapp.project_pages import TABS
 
 FOLDER = ROOT / "templates"
 # No stored text has a NUL, and no cell is a line break.
@@ -67,6 +68,7 @@ templates.globals |= {
     "guide_url": guide_url,
     "hatch": Markup(HATCH),  # noqa: S704  # Our own.
     "path_to": path_to,
+    "project_tabs": TABS,
     "replaces_itself": replaces_itself,
     "url_for": url_for,
     "version": BUILD,

@@ -30,6 +30,7 @@ from runtally.usage.window import CustomRange, Range, TimeRange, Window
 from webapp.addresses import address_of
 from webapp.charts.metrics import Metric
 from webapp.charts.series import range_name
+from webapp.project_pages import GROUPED, OVERVIEW, RUNS, TABLES, ProjectPage
 from webapp.ranges import Calendar, calendar_in
 from webapp.words import NOT_IN_CHARTS
 from webapp.zone import in_utc
@@ -39,6 +40,7 @@ Choice = TypeVar("Choice", bound=StrEnum)
 MINUTES = "%Y-%m-%dT%H:%M"
 """The format of a time: in UTC in a query, in the zone that the form sends along in a form's field."""
 
+NO_PARAMETERS: Mapping[str, str] = {}
 _SOME_PROJECT = "some-project"
 NO_GROUPS = "none"
 """The value of `by` for no groups."""
@@ -59,23 +61,22 @@ class View(Struct, frozen=True):
     filter: RunFilter = ALL_RUNS
     """The runs; project and time are fields of the view."""
     is_live: bool = False
-    sort: str | None = None
-    """The order of projects, for the overview."""
-    search: str | None = None
-    """A part of the names of projects, for the overview."""
     mistaken: tuple[str, str] | None = None
     """Start and end of a time that was asked for and cannot be shown: in UTC, or as they were sent."""
     calendar: Calendar | None = None
     """What the range is called, where it goes by the calendar."""
     notes: tuple[str, ...] = ()
     """What the query asked for and is not shown, in sentences."""
+    report: ProjectPage = OVERVIEW
+    """The page that shows the runs; of all projects, the page that shows the same of them."""
+    own: Mapping[str, str] = NO_PARAMETERS
+    """The parameters that this page alone has, where they differ from the defaults."""
 
     @classmethod
-    def parse(cls, query: Mapping[str, str], project_id: str | None = None, *, is_table: bool = False) -> "View":
-        """Parse the view of a query string.
+    def parse(cls, query: Mapping[str, str], project_id: str | None = None, report: ProjectPage = OVERVIEW) -> "View":
+        """Parse the view of a query string; the parameters of this page alone are left to it.
 
-        What cannot be read has a note and the default in its place, so that a page is shown in any case. A table can
-        group by dimensions that a chart has no room for.
+        What cannot be read has a note and the default in its place, so that a page is shown in any case.
         """
         notes: list[str] = []
         sent = in_utc(query)
@@ -88,7 +89,7 @@ class View(Struct, frozen=True):
         metric = choice(Metric, query.get("metric"), cls().metric)
         if query.get("metric", metric) != metric:
             notes.append(_note("metric", query["metric"], "cost is"))
-        by, run_filter = _by(query, notes, is_table=is_table), _filter(query, notes)
+        by, run_filter = _by(query, notes, is_table=report in TABLES), _filter(query, notes)
         if (by is not None and not is_open(by)) or not all(map(is_open, run_filter.dimensions)):
             notes.append(
                 "This link shows no users, sessions, traces, keys, tags or metadata; runs are grouped by model, without filters."
@@ -101,11 +102,10 @@ class View(Struct, frozen=True):
             by,
             run_filter,
             query.get("live") == "1",
-            (query.get("sort") or None) if project_id is None else None,
-            (query.get("q", "").strip() or None) if project_id is None else None,
             mistaken,
             calendar,
             tuple(notes),
+            report,
         )
 
     def replace(self, **changes: Any) -> "View":  # noqa: ANN401  # Any field of the view.
@@ -127,23 +127,38 @@ class View(Struct, frozen=True):
         """Return the time of the view, in buckets for bars."""
         return Window.of(self.range, now, self.range.chart_interval)
 
+    def at(self, report: ProjectPage) -> "View":
+        """Return the same runs on another page, grouped in the same way where it can."""
+        by = self.by
+        if (by is None and report in TABLES) or (by in NOT_IN_CHARTS and report not in TABLES):
+            by = MODEL
+        return replace(self, report=report, by=by, own=NO_PARAMETERS)
+
+    def with_own(self, **own: str | None) -> "View":
+        """Return the view with other parameters of this page alone; None for a default."""
+        changed = {**self.own, **own}
+        return replace(self, own={name: value for name, value in changed.items() if value is not None})
+
     @property
     def url(self) -> str:
-        if self.project_id is None:
-            return address_of("overview.overview", self.query)
-        return address_of("project.project", self.query, project_id=self.project_id)
+        return self.report.address(self.project_id, self.query)
+
+    @property
+    def action(self) -> str:
+        """The address for a form, which sends the query along."""
+        return self.report.address(self.project_id).partition("?")[0]
 
     @property
     def query(self) -> dict[str, Any]:
         """The parameters that differ from the defaults, so that plain URLs stay plain."""
-        found: dict[str, Any] = self.filter_query
-        if self.metric is not Metric.COST:
+        of_project = self.report.has_project_in_query and self.project_id is not None
+        found: dict[str, Any] = {"project": self.project_id} if of_project else {}
+        found |= self.filter_query
+        if self.report is OVERVIEW and self.metric is not Metric.COST:
             found["metric"] = self.metric.value
-        if self._by is not None:
+        if self.report in GROUPED and self._by is not None:
             found["by"] = self._by
-        listed = {"sort": self.sort, "q": self.search} if self.project_id is None else {}
-        found |= {name: value for name, value in listed.items() if value is not None}
-        return found | self.live_query
+        return {**found, **self.own, **self.live_query}
 
     @property
     def live_query(self) -> dict[str, str]:
@@ -151,12 +166,9 @@ class View(Struct, frozen=True):
 
     def project_urls(self) -> Callable[[str], str]:
         """A function from a project's id to its URL with this view; it is fast, for pages of many projects."""
-        before, _, after = self.replace(project_id=_SOME_PROJECT, is_live=False).url.partition(_SOME_PROJECT)
+        of_some = replace(self.at(OVERVIEW), project_id=_SOME_PROJECT, is_live=False)
+        before, _, after = of_some.url.partition(_SOME_PROJECT)
         return lambda project_id: f"{before}{path_of(project_id)}{after}"
-
-    def page_url(self, number: int) -> str:
-        """Return the URL of a page of the list of projects; any other change goes to the first page."""
-        return address_of("overview.overview", self.query | {"page": number if number > 1 else None})
 
     def chart_url(self, metric: Metric, of_project: str | None) -> str:
         """Return the URL of a chart's data."""
@@ -171,23 +183,11 @@ class View(Struct, frozen=True):
 
     def runs_url(self) -> str:
         """Return the URL of the list of these runs."""
-        return address_of("runs.explorer", {"project": self.project_id} | self.filter_query)
+        return RUNS.address(self.project_id, self.filter_query)
 
     def why_url(self) -> str:
         """Return the URL of what made the cost of these runs change."""
         return address_of("why.why", {"project": self.project_id} | self.filter_query)
-
-    def breakdown_url(self, **more: str | None) -> str:
-        """Return the URL of these runs as a table, grouped in the same way."""
-        return address_of(
-            "breakdown.breakdown",
-            {"project": self.project_id, "by": self._by, **more} | self.filter_query | self.live_query,
-        )
-
-    def lines_url(self) -> str:
-        """Return the URL of the lines that the cost of these runs consists of."""
-        query = {"project": self.project_id, "by": self._by} | self.filter_query | self.live_query
-        return address_of("lines.show", query)
 
     @property
     def _by(self) -> str | None:

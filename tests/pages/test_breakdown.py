@@ -59,7 +59,7 @@ async def test_headings_sort_and_switches_keep_the_order(reader: Browser, table:
     assert names(html) == ["acme", "bolt"]
     outline = Outline(html)
     assert [one["aria-sort"] for one in outline.all("th") if "aria-sort" in one] == ["descending"]
-    assert outline.by_id("range-30d")["href"] == f"/breakdown?project={project_id}&by=provider&sort=errors&range=30d"
+    assert outline.by_id("range-30d")["href"] == f"/breakdown?project={project_id}&range=30d&by=provider&sort=errors"
     assert outline.by_id("sort-errors")["href"] == f"/breakdown?project={project_id}&by=provider&sort=-errors"
     assert names(await html_of(reader, f"{table}&by=status")) == ["Success", "Error"]
 

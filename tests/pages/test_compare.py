@@ -51,6 +51,20 @@ async def test_two_models_are_compared_at_an_address_of_their_own(reader: Browse
     assert f"{page}?a.model=acme-cached&b.model=acme-large" in [link["href"] for link in outline.all("a")]
 
 
+async def test_the_tabs_of_a_project_keep_what_a_report_is_grouped_by(
+    reader: Browser, page: str, project_id: str
+) -> None:
+    async def links(query: str) -> set[str | None]:
+        html = await html_of(reader, f"/projects/{project_id}?{query}")
+        return {link["href"] for link in Outline(html).all("a")}
+
+    assert f"{page}?range=30d&by=metadata.release" in await links("by=metadata.release&range=30d")
+    # Neither a comparison nor a table is without groups.
+    assert {page, f"/lines?project={project_id}"} <= await links("by=none")
+    back = await html_of(reader, f"{page}?by=metadata.release")
+    assert f"/projects/{project_id}?by=metadata.release" in {link["href"] for link in Outline(back).all("a")}
+
+
 async def test_without_sides_the_range_is_compared_with_the_period_before(reader: Browser, page: str) -> None:
     html = await html_of(reader, page)
 

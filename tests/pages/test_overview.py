@@ -109,7 +109,7 @@ async def test_projects_that_are_too_many_for_a_page_are_on_the_next(
     second, outline, text = await page("&page=2")
     assert (second, "3 to 4 of 5" in text) == (["2", "3"], True)
     assert outline.by_id("projects-previous")["href"] == f"/?q={project_id}"
-    assert outline.by_id("sort-name")["href"] == f"/?sort=name&q={project_id}"
+    assert outline.by_id("sort-name")["href"] == f"/?q={project_id}&sort=name"
     for beyond in ("&page=3", "&page=99"):
         last, _, text = await page(beyond)
         assert (last, "5 to 5 of 5" in text) == (["4"], True)

@@ -7,7 +7,7 @@ from tests.factories import make_run
 from tests.pages.conftest import Post
 from tests.pages.looking import html_of, text_of
 from tests.routes import APP
-from webapp.query_names import REPORTS
+from webapp.project_pages import REPORTS
 
 
 def path_of(endpoint: str, project_id: str) -> str:
@@ -15,7 +15,7 @@ def path_of(endpoint: str, project_id: str) -> str:
     return rule.rule.replace("<project_id:project_id>", project_id)
 
 
-@pytest.mark.parametrize("endpoint", sorted(REPORTS))
+@pytest.mark.parametrize("endpoint", ["overview.overview", *(page.endpoint for page in REPORTS.values())])
 async def test_an_unknown_parameter_is_refused_by_name(
     reader: Browser, post: Post, project_id: str, endpoint: str
 ) -> None:

@@ -17,12 +17,10 @@ from runtally.usage.read import readable
 from runtally.usage.reader import UsageReader
 from runtally.usage.totals import NO_RUNS
 from webapp import formats
-from webapp.addresses import address_of, path_to
 from webapp.charts.metrics import cache_share
 from webapp.pages.agents.tables import (
     AgentTable,
     agent_table,
-    agents_url,
     basis_of,
     cost_text,
     days_of,
@@ -30,9 +28,10 @@ from webapp.pages.agents.tables import (
     sessions_of,
     shown_sessions,
 )
-from webapp.pages.panel.narrowing import Chip, chips_of
+from webapp.pages.panel.narrowing import chips_of
 from webapp.pages.panel.panel import Refusal, refusal_of
-from webapp.pages.project.frame import ProjectFrame, frame_of, heading_of
+from webapp.pages.project.frame import ReportFrame, frame_of, heading_of
+from webapp.project_pages import AGENTS, SESSIONS
 from webapp.rendering import Page, render
 from webapp.report import Figure, Table
 from webapp.security import signed_in
@@ -46,10 +45,7 @@ class AgentsPage(Page, frozen=True):
 
     fragment: ClassVar[str] = "agents/_agents.html"
 
-    frame: ProjectFrame
-    chips: tuple[Chip, ...]
-    notes: tuple[str, ...]
-    runs_url: str
+    frame: ReportFrame
     refusal: Refusal | None = None
     figures: tuple[Figure, ...] = ()
     tables: tuple[AgentTable, ...] = ()
@@ -62,7 +58,7 @@ class AgentsPage(Page, frozen=True):
 
     @property
     def document_title(self) -> str:
-        return f"Coding agents · {self.frame.period} · {self.frame.project.name}"
+        return self.frame.title
 
 
 @blueprint.get("/projects/<project_id:project_id>/agents")
@@ -70,13 +66,12 @@ class AgentsPage(Page, frozen=True):
 async def agents(project_id: str) -> ResponseReturnValue:
     """Show what coding agents cost in a project, and for whom. Names of people are for who may see single runs."""
     demand(actor(), Scope.RUNS_READ, project_id)
-    view, now = View.parse(request.args, project_id).replace(sort=None), services().clock()
+    view, now = View.parse(request.args, project_id, AGENTS), services().clock()
     async with services().cells.snapshots(project_id) as snapshots:
         view = view.replace(range=await readable(snapshots, view.range, project_id, now))
         window = view.window(now)
         project = await heading_of(snapshots.connection, project_id)
-        frame = frame_of(project, view, window, path_to("agents.agents", project_id=project_id), agents_url)
-        page = AgentsPage(frame, chips_of(view, url_of=agents_url), view.notes, view.runs_url())
+        page = AgentsPage(frame_of(project, view, window, heading=AGENTS.label, chips=chips_of(view)))
         try:
             reader = UsageReader.of_page(snapshots, window, project_id)
             run_filter = view.filter.replace(project_id=project_id)
@@ -92,16 +87,14 @@ async def agents(project_id: str) -> ResponseReturnValue:
 
 
 def _page(page: AgentsPage, report: AgentReport, figures: AgentFigures | None, view: View) -> AgentsPage:
-    details, project_id = report.details, page.frame.project.id
+    details, project_id = report.details, view.project_id or ""
     return replace(
         page,
         figures=tuple(_figures(report, figures)),
-        tables=tuple(
-            agent_table(report, figures, one, view, page.frame.range_query) for one in TABLES if _is_shown(report, one)
-        ),
+        tables=tuple(agent_table(report, figures, one, view) for one in TABLES if _is_shown(report, one)),
         purposes=purposes_of(details) if details else None,
         sessions=sessions_of(details, figures, project_id, report.window.now) if details else None,
-        sessions_url=address_of("sessions.sessions", page.frame.range_query, project_id=project_id),
+        sessions_url=SESSIONS.address(project_id, page.frame.range_query),
         is_at_list_price=bool(details and details.at_list_price),
         lacks_details=details is None,
     )

@@ -1,6 +1,6 @@
 """Tables of the runs of coding agents: by dimension, with what a reader asks next, by purpose, and the dearest sessions."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
@@ -17,14 +17,13 @@ from runtally.usage.summary import Summary
 from runtally.usage.totals import NO_RUNS, Totals
 from runtally.usage.window import Window
 from webapp import formats, words
-from webapp.addresses import address_of
 from webapp.charts.metrics import cache_share
 from webapp.pages.panel.narrowing import toggled
 from webapp.pages.panel.panel import Refusal, refusal_of
-from webapp.pages.quality.parts import Part
 from webapp.pages.runs.rows import moment
 from webapp.pages.runs.views import session_url
 from webapp.pages.sessions.sessions import long_duration
+from webapp.project_pages import BREAKDOWN, BUDGETS, CACHE, ERRORS, NO_QUERY
 from webapp.report import Cell, Column, Head, Table, sparkline_of, table_of
 from webapp.view import View
 
@@ -37,11 +36,11 @@ _UNNAMED: Final = {
     MODEL: words.NO_VALUE_NAME,
 }
 _FURTHER: Final = {
-    USER: ("Budgets", "project_budgets.budgets", None),
-    AGENT: ("Cache by agent", Part.CACHE.endpoint, {"by": "agent"}),
-    MODEL: ("Errors by model", Part.ERRORS.endpoint, {}),
+    USER: ("Budgets", BUDGETS, NO_QUERY),
+    AGENT: ("Cache by agent", CACHE, {"by": "agent"}),
+    MODEL: ("Errors by model", ERRORS, NO_QUERY),
 }
-"""Pages that answer the next question about a table: name, endpoint and query; None where a page has no range."""
+"""Pages that answer the next question about a table: what the link says, the page, and what its query has beside the range."""
 MAX_SESSIONS: Final = 12
 PURPOSES: Final = {
     Purpose.WORK: "Main work",
@@ -74,17 +73,11 @@ class AgentTable(Struct, frozen=True):
     """A page that answers the next question about these rows."""
 
 
-def agents_url(view: View) -> str:
-    """Return the URL of the dashboard of these runs."""
-    return address_of("agents.agents", view.filter_query | view.live_query, project_id=view.project_id or "")
-
-
 def agent_table(
     report: AgentReport,
     figures: AgentFigures | None,
     dimension: Dimension,
     view: View,
-    range_query: Mapping[str, object],
 ) -> AgentTable:
     """Return the table of the runs grouped by a dimension."""
     summary = report.tables[dimension]
@@ -94,17 +87,16 @@ def agent_table(
         heading=TITLES[dimension],
         table=_table(summary, dimension, report, figures, view) if summary else None,
         refusal=None if summary else refusal_of(sentence, view.project_id),
-        breakdown_url=view.replace(by=dimension).breakdown_url(),
-        further=_further(dimension, view.project_id or "", range_query),
+        breakdown_url=view.replace(by=dimension).at(BREAKDOWN).url,
+        further=_further(dimension, view),
     )
 
 
-def _further(dimension: Dimension, project_id: str, range_query: Mapping[str, object]) -> Link | None:
+def _further(dimension: Dimension, view: View) -> Link | None:
     if dimension not in _FURTHER:
         return None
-    name, endpoint, query = _FURTHER[dimension]
-    asked = {} if query is None else {**range_query, **query}
-    return Link(name, address_of(endpoint, asked, project_id=project_id))
+    name, page, query = _FURTHER[dimension]
+    return Link(name, page.address(view.project_id, {**view.filter_query, **query} if page.is_report else query))
 
 
 def _table(
@@ -124,7 +116,7 @@ def _table(
             name=_UNNAMED[dimension] if value == NO_VALUE else words.value_name(dimension, value),
             note=basis_of(totals, NO_RUNS if value == OTHER else at_list_price),
             summary=f"{formats.runs(totals.runs)} · {by_day(row)} a day · {failed(row)} failed",
-            url=toggled(view, dimension, value, agents_url),
+            url=toggled(view, dimension, value),
             length=round(float(totals.cost_usd / highest * 100), 2) if highest else 0,
         )
 

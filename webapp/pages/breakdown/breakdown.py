@@ -2,9 +2,9 @@
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -26,23 +26,24 @@ from runtally.usage.overview.project_queries import select_projects
 from runtally.usage.question import LatencyDetail
 from runtally.usage.read import is_comparable, readable
 from runtally.usage.reader import UsageReader
-from runtally.usage.report import KnownProject
 from runtally.usage.snapshots import Snapshots
 from runtally.usage.summary import Summary
 from runtally.usage.timeline import BucketWidth
 from runtally.usage.tracked_keys import read_tracked_keys
 from runtally.usage.window import Window
 from webapp import formats, words
-from webapp.addresses import address_of, escaped_value, path_to
+from webapp.addresses import address_of, escaped_value
 from webapp.charts import series
 from webapp.charts.metrics import Metric
 from webapp.charts.series import Groups
 from webapp.links import chosen_project, requested_project
 from webapp.pages.breakdown.rows import KEYS, NAMES, TITLES, Column, Group, Key, groups_of, table_of_groups
 from webapp.pages.panel.chart_answer import read_slots
-from webapp.pages.panel.grouping import GroupMenu, group_menu, read_hidden, read_names
-from webapp.pages.panel.narrowing import Chip, Choice, LiveSwitch, RangeMenu, chips_of, live_switch, range_menu_of
-from webapp.pages.panel.panel import OVERLAPS, Refusal, compared_with, overview_name, refusal_of
+from webapp.pages.panel.grouping import group_menu, read_hidden, read_names
+from webapp.pages.panel.narrowing import Choice, chips_of
+from webapp.pages.panel.panel import OVERLAPS, Refusal, compared_with, refusal_of
+from webapp.pages.project.frame import ProjectHeading, ReportFrame, frame_of
+from webapp.project_pages import BREAKDOWN, COMPARE
 from webapp.rendering import Page, render
 from webapp.report import Table
 from webapp.security import signed_in
@@ -57,47 +58,6 @@ MAX_ROWS = 200
 _CSV_GROUPS = 1_000
 
 
-class BreakdownView(Struct, frozen=True):
-    """The state of the table: its runs, grouping, names and order."""
-
-    view: View
-    sorting: Sorting[Column]
-    is_grouped: bool
-
-    @classmethod
-    def parse(cls, query: Mapping[str, str], project_id: str | None) -> "BreakdownView":
-        sorting = Sorting.parse(query.get("sort"), Column, Column.COST)
-        view = View.parse(query, project_id, is_table=True).replace(sort=None, search=None)
-        view = view.replace(notes=(*view.notes, *filter(None, [Sorting.mistaken(query.get("sort"), Column)])))
-        return cls(view, sorting, query.get("names") == GROUPED and view.by in BY_MODEL)
-
-    @property
-    def dimension(self) -> Dimension:
-        return self.view.by or MODEL
-
-    @property
-    def url(self) -> str:
-        names = GROUPED if self.is_grouped else None
-        return self.view.breakdown_url(names=names, sort=self.sorting.text(Column.COST))
-
-    @property
-    def more(self) -> dict[str, str]:
-        """The hidden fields that a form sends in addition to the view."""
-        said = {
-            "project": self.view.project_id,
-            "names": GROUPED if self.is_grouped else None,
-            "sort": self.sorting.text(Column.COST),
-        }
-        return {name: value for name, value in said.items() if value is not None}
-
-    def url_of(self, view: View) -> str:
-        """Return the URL of the same table of another view."""
-        return replace(self, view=view).url
-
-    def replace(self, **changes: Any) -> "BreakdownView":  # noqa: ANN401  # Any field of the view.
-        return replace(self, view=self.view.replace(**changes))
-
-
 class CompareForm(Struct, frozen=True):
     """Where rows are compared, and what its address says besides their values."""
 
@@ -105,35 +65,12 @@ class CompareForm(Struct, frozen=True):
     hidden: tuple[tuple[str, str], ...]
 
 
-class GroupedHead(Struct, frozen=True, kw_only=True):
-    """What stands above a table of groups: its project, its time, and what narrows and groups its runs."""
-
-    heading: str
-    project: KnownProject | None
-    overview_name: str
-    report_url: str
-    period: str
-    compared_with: str | None = None
-    now: datetime
-    notes: tuple[str, ...]
-    live: LiveSwitch | None
-    ranges: RangeMenu
-    group_menu: GroupMenu
-    names: tuple[Choice, ...] = ()
-    chips: tuple[Chip, ...]
-    runs_url: str
-
-    @property
-    def title(self) -> str:
-        return f"{self.heading} · {self.period} · {self.project.name if self.project else self.overview_name}"
-
-
 class BreakdownPage(Page, frozen=True):
     """The table; without rows it says why there are none."""
 
     fragment: ClassVar[str] = "breakdown/_breakdown.html"
 
-    head: GroupedHead
+    head: ReportFrame
     csv_url: str | None
     compare: CompareForm | None
     """What compares rows that are chosen; None over all projects."""
@@ -164,10 +101,18 @@ async def breakdown() -> ResponseReturnValue:
     """Cost, runs, tokens, errors and latency of each group, in a project or in all."""
     project_id = chosen_project(request.args) or actor().project_id
     demand(actor(), Scope.METRICS_READ, project_id)
-    shown, now = BreakdownView.parse(request.args, project_id), services().clock()
+    view, now = _view(request.args, project_id), services().clock()
     async with services().cells.snapshots(project_id) as snapshots:
-        range_ = await readable(snapshots, shown.view.range, project_id, now)
-        return await render(await _page(snapshots, replace(shown, view=shown.view.replace(range=range_)), now))
+        view = view.replace(range=await readable(snapshots, view.range, project_id, now))
+        return await render(await _page(snapshots, view, now))
+
+
+def _view(query: Mapping[str, str], project_id: str | None) -> View:
+    """Return the view of a query string, with the order of the rows and their names among its own parameters."""
+    view, sort = View.parse(query, project_id, BREAKDOWN), query.get("sort")
+    view = view.replace(notes=(*view.notes, *filter(None, [Sorting.mistaken(sort, Column)])))
+    names = GROUPED if query.get("names") == GROUPED and view.by in BY_MODEL else None
+    return view.with_own(names=names, sort=Sorting.parse(sort, Column, Column.COST).text(Column.COST))
 
 
 @blueprint.get("/breakdown.csv")
@@ -204,42 +149,41 @@ async def _written(parts: Iterable[str], *, with_bom: bool) -> AsyncIterator[str
         await asyncio.sleep(0)
 
 
-async def _page(snapshots: Snapshots, shown: BreakdownView, now: datetime) -> BreakdownPage:
+async def _page(snapshots: Snapshots, view: View, now: datetime) -> BreakdownPage:
     """Return the table of a project, or of all. Raises `NotFound`."""
-    view, project_id = shown.view, shown.view.project_id
-    window = view.window(now)
+    project_id, dimension, window = view.project_id, view.by or MODEL, view.window(now)
     reader = UsageReader.of_page(snapshots, window, project_id)
-    heading = f"By {words.in_sentence(shown.dimension)}"
-    head = await read_head(reader, view, heading, path_to("breakdown.breakdown"), shown.url_of, **shown.more)
+    head = await read_head(reader, view, f"By {words.in_sentence(dimension)}")
     figures, refusal = None, None
     try:
-        figures = await _read(reader, shown, window, now)
+        figures = await _read(reader, view, window, now)
     except DimensionNotTracked as error:
         # A damaged archive is not mended by tracking a key.
         refusal = refusal_of(error.message, None if isinstance(error, ArchiveNotRead) else project_id)
-    groups = () if figures is None else _groups(figures, shown, now)
-    ids = [one.key.value for one in groups] if shown.dimension == KEY else []
+    groups = () if figures is None else _groups(figures, view, now)
+    ids = [one.key.value for one in groups] if dimension == KEY else []
     names = await read_names(reader, view.filter, ids)
     coloured: list[str] = []
     if figures is not None and figures.groups.groups:
-        coloured = series.charted(figures.groups.grouped_by(shown.dimension), Metric.COST)
-    shown_groups = Groups(shown.dimension, await read_slots(shown.dimension, coloured), names)
-    headings = headings_of(shown.sorting, TITLES, NAMES, lambda one: replace(shown, sorting=one).url)
+        coloured = series.charted(figures.groups.grouped_by(dimension), Metric.COST)
+    shown_groups = Groups(dimension, await read_slots(dimension, coloured), names)
+    sorting = Sorting.parse(view.own.get("sort"), Column, Column.COST)
+    headings = headings_of(sorting, TITLES, NAMES, lambda one: view.with_own(sort=one.text(Column.COST)).url)
     return BreakdownPage(
         head=replace(
             head,
             compared_with=compared_with(view.range) if figures and figures.before else None,
-            names=_names(shown) if shown.dimension in BY_MODEL else (),
+            names=_names(view) if dimension in BY_MODEL else (),
         ),
-        csv_url=csv_address(view, window, shown.dimension.name) if groups else None,
-        compare=_compare_form(shown) if groups and project_id is not None else None,
+        csv_url=csv_address(view, window, dimension.name) if groups else None,
+        compare=_compare_form(view) if groups and project_id is not None else None,
         table=table_of_groups(
-            _sorted(groups, shown),
+            _sorted(groups, sorting),
             figures.total,
             view,
             shown_groups,
             headings,
-            has_budgets=await _may_have_budgets(snapshots, shown),
+            has_budgets=await _may_have_budgets(snapshots, project_id, dimension),
         )
         if figures and groups
         else None,
@@ -248,41 +192,35 @@ async def _page(snapshots: Snapshots, shown: BreakdownView, now: datetime) -> Br
     )
 
 
-async def _may_have_budgets(snapshots: Snapshots, shown: BreakdownView) -> bool:
+async def _may_have_budgets(snapshots: Snapshots, project_id: str | None, dimension: Dimension) -> bool:
     """Return whether the reader may set budgets for the values of a project's dimension."""
-    project_id, key = shown.view.project_id, shown.dimension.tracked_as
     if project_id is None or not may(actor(), Permission.EDIT_PROJECT, project_id):
         return False
-    return shown.dimension in BY_MODEL or (key is not None and key in await read_tracked_keys(snapshots, project_id))
+    key = dimension.tracked_as
+    return dimension in BY_MODEL or (key is not None and key in await read_tracked_keys(snapshots, project_id))
 
 
-async def read_head(
-    reader: UsageReader, view: View, heading: str, action: str, url_of: Callable[[View], str], **more: str
-) -> GroupedHead:
+async def read_head(reader: UsageReader, view: View, heading: str) -> ReportFrame:
     """Return what stands above a table of a project, or of all. Raises `NotFound`."""
-    snapshots, window, project_id = reader.snapshots, view.window(reader.now), view.project_id
-    projects = await select_projects(snapshots.connection, project_id) if project_id is not None else ()
-    if project_id is not None and not projects:
-        raise NotFound("There is no such project. A project appears with its first run.")
-    return GroupedHead(
+    snapshots, project_id, project = reader.snapshots, view.project_id, None
+    if project_id is not None:
+        found = await select_projects(snapshots.connection, project_id)
+        if not found:
+            raise NotFound("There is no such project. A project appears with its first run.")
+        project = ProjectHeading(found[0].id, found[0].name, found[0].is_hidden)
+    return frame_of(
+        project,
+        view,
+        view.window(reader.now),
         heading=heading,
-        project=projects[0] if projects else None,
-        overview_name=overview_name(actor().project_id),
-        report_url=view.url,
-        period=view.period,
-        now=reader.now,
-        notes=view.notes,
-        live=live_switch(view, window, url_of),
-        ranges=range_menu_of(view, window, action, url_of, **more),
-        group_menu=group_menu(view, await read_tracked_keys(snapshots, project_id), url_of, is_table=True),
-        chips=chips_of(view, await read_names(reader, view.filter), url_of),
-        runs_url=view.runs_url(),
+        group_menu=group_menu(view, await read_tracked_keys(snapshots, project_id)),
+        chips=chips_of(view, await read_names(reader, view.filter)),
     )
 
 
-async def _read(reader: UsageReader, shown: BreakdownView, window: Window, now: datetime) -> _Figures:
+async def _read(reader: UsageReader, view: View, window: Window, now: datetime) -> _Figures:
     """Read the groups, now and before, and all of them. Raises `DimensionNotTracked`."""
-    view, dimension = shown.view, shown.dimension
+    dimension = view.by or MODEL
     run_filter = view.filter.replace(project_id=view.project_id)
     by = BY_MODEL if dimension in BY_MODEL else (dimension,)
     # Of a project's models there are latencies that can be added up, as families of them are.
@@ -300,18 +238,17 @@ async def _read(reader: UsageReader, shown: BreakdownView, window: Window, now: 
     return _Figures(groups, before, total, latencies, hidden)
 
 
-def _groups(figures: _Figures, shown: BreakdownView, now: datetime) -> tuple[Group, ...]:
-    book = services().prices.book
-    found = groups_of(
-        figures.groups, figures.before, figures.latencies, book, now, shown.view, is_grouped=shown.is_grouped
-    )
-    return tuple(found)
+def _groups(figures: _Figures, view: View, now: datetime) -> tuple[Group, ...]:
+    book, is_grouped = services().prices.book, "names" in view.own
+    return tuple(groups_of(figures.groups, figures.before, figures.latencies, book, now, view, is_grouped=is_grouped))
 
 
-def _sorted(groups: tuple[Group, ...], shown: BreakdownView) -> list[Group]:
+def _sorted(groups: tuple[Group, ...], sorting: Sorting[Column]) -> list[Group]:
     """Sort the groups; the rest stays last."""
-    sorted_groups = shown.sorting.sorted((one for one in groups if not one.is_rest), KEYS, NAMES)
-    return [*sorted_groups, *(one for one in groups if one.is_rest)]
+    return [
+        *sorting.sorted((one for one in groups if not one.is_rest), KEYS, NAMES),
+        *(one for one in groups if one.is_rest),
+    ]
 
 
 def _foot(figures: _Figures | None, groups: tuple[Group, ...]) -> tuple[str, ...]:
@@ -353,16 +290,13 @@ def csv_address(view: View, window: Window, *group_by: str) -> str:
     return "&groupBy=".join((address, *map(escaped_value, group_by)))
 
 
-def _compare_form(shown: BreakdownView) -> CompareForm:
-    by = {"by": shown.dimension.name, **shown.view.filter_query}
-    return CompareForm(
-        path_to("compare.show", project_id=shown.view.project_id or ""),
-        tuple((name, str(value)) for name, value in by.items()),
-    )
+def _compare_form(view: View) -> CompareForm:
+    by = {"by": (view.by or MODEL).name, **view.filter_query}
+    return CompareForm(view.at(COMPARE).action, tuple((name, str(value)) for name, value in by.items()))
 
 
-def _names(shown: BreakdownView) -> tuple[Choice, ...]:
-    choices = {"Exact names": False, "Model families": True}
+def _names(view: View) -> tuple[Choice, ...]:
+    choices = {"Exact names": None, "Model families": GROUPED}
     return tuple(
-        Choice(name, replace(shown, is_grouped=one).url, one is shown.is_grouped) for name, one in choices.items()
+        Choice(name, view.with_own(names=one).url, one == view.own.get("names")) for name, one in choices.items()
     )

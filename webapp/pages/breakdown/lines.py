@@ -33,18 +33,20 @@ from runtally.usage.snapshots import Snapshots
 from runtally.usage.timeline import Timeline
 from runtally.usage.window import TimeSpan, Window
 from webapp import formats, words
-from webapp.addresses import address_of, path_to
+from webapp.addresses import address_of
 from webapp.charts import axes, quality
 from webapp.charts.chart import Chart
 from webapp.charts.colours import OTHER as OTHER_SLOT
 from webapp.charts.drawing import Series
 from webapp.charts.series import MAX_SERIES
 from webapp.links import chosen_project, requested_project
-from webapp.pages.breakdown.breakdown import GroupedHead, csv_address, read_head
+from webapp.pages.breakdown.breakdown import csv_address, read_head
 from webapp.pages.panel.chart_answer import payload_of, read_slots
 from webapp.pages.panel.grouping import read_names
 from webapp.pages.panel.narrowing import value_urls
 from webapp.pages.panel.panel import OVERLAPS, Refusal, refusal_of
+from webapp.pages.project.frame import ReportFrame
+from webapp.project_pages import LINES
 from webapp.rendering import Page, render
 from webapp.report import Cell, ChartPart, Column, Head, Table, table_of
 from webapp.security import signed_in
@@ -73,7 +75,7 @@ class LinesPage(Page, frozen=True):
 
     fragment: ClassVar[str] = "breakdown/_lines.html"
 
-    head: GroupedHead
+    head: ReportFrame
     csv_url: str
     chart: ChartPart | None
     table: Table
@@ -94,9 +96,9 @@ async def show() -> ResponseReturnValue:
     """Show which lines the cost consists of, in a project or in all, and for each value of a dimension."""
     project_id = chosen_project(request.args) or actor().project_id
     demand(actor(), Scope.METRICS_READ, project_id)
-    view, now = View.parse(request.args, project_id, is_table=True), services().clock()
+    view, now = View.parse(request.args, project_id, LINES), services().clock()
     async with services().cells.snapshots(project_id) as snapshots, services().open_control(snapshots) as control:
-        view = view.replace(range=await readable(snapshots, view.range, project_id, now), sort=None, search=None)
+        view = view.replace(range=await readable(snapshots, view.range, project_id, now))
         return await render(await _page(snapshots, control, view, now))
 
 
@@ -104,7 +106,7 @@ async def show() -> ResponseReturnValue:
 @signed_in
 async def chart() -> ResponseReturnValue:
     """Return the lines of the cost over time, in the project of the query or in all."""
-    view = View.parse(request.args, requested_project(request.args), is_table=True)
+    view = View.parse(request.args, requested_project(request.args), LINES)
     demand(actor(), Scope.METRICS_READ, view.project_id)
     now = services().clock()
     async with services().cells.snapshots(view.project_id) as snapshots, services().open_control(snapshots) as control:
@@ -122,8 +124,7 @@ async def _page(snapshots: Snapshots, control: Connection, view: View, now: date
     """Return the page of a project, or of all. Raises `NotFound`."""
     project_id, dimension, window = view.project_id, view.by or MODEL, view.window(now)
     reader = UsageReader.of_page(snapshots, window, project_id)
-    more = {"project": project_id} if project_id else {}
-    head = await read_head(reader, view, "Cost by line", path_to("lines.show"), View.lines_url, **more)
+    head = await read_head(reader, view, LINES.label)
     whole = Timeline.whole(TimeSpan(window.start, window.until), now)
     lines, groups, refusal = None, None, None
     try:
@@ -229,7 +230,7 @@ def _groups(found: CostLines, total: GroupLines, view: View, names: Mapping[str,
     # What a service tier takes off may be much.
     shown = sorted(total.lines, key=lambda name: -abs(total.lines[name].amount_usd))[:_COLUMNS]
     money = formats.column_money(group.cost_usd for group in found.groups.values())
-    url_of = value_urls(view, view.by or MODEL, View.lines_url)
+    url_of = value_urls(view, view.by or MODEL)
     others = {OTHER: words.OTHER_NAME, None: words.NO_VALUE_NAME}
 
     def head(row: NamedGroup) -> Head:

@@ -25,6 +25,7 @@ from webapp.charts.colours import OTHER as OTHER_SLOT
 from webapp.charts.metrics import cache_share, cost_per_success
 from webapp.charts.series import Groups
 from webapp.pages.panel.narrowing import value_urls
+from webapp.project_pages import OVERVIEW
 from webapp.report import Cell, Head, Table
 from webapp.sorting import SortHeading
 from webapp.view import View
@@ -191,7 +192,7 @@ def table_of_groups(  # noqa: PLR0913  # What the table shows, and how.
     per_run = formats.column_unit_money(one.cost_per_run for one in priced)
     per_success = formats.column_unit_money(usd for one in priced if (usd := cost_per_success(one)) is not None)
     p95 = formats.column_duration(one.p95_ms or None for one in every)
-    url_of = value_urls(view, shown.dimension)
+    url_of = value_urls(view.at(OVERVIEW), shown.dimension)
 
     def error_rate(group: Group) -> str:
         return formats.percent(group.totals.error_rate) if group.totals.runs else formats.NOTHING

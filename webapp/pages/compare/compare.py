@@ -15,25 +15,24 @@ from runtally.errors import DimensionNotTracked
 from runtally.runs.compare import ComparedRuns, have_runs_in_common, read_runs
 from runtally.usage import masking
 from runtally.usage.dimensions import KEY, NO_VALUE, OTHER
-from runtally.usage.filter import ALL_RUNS
 from runtally.usage.groups.summaries import read_totals
 from runtally.usage.reader import UsageReader
 from runtally.usage.snapshots import Snapshots
 from runtally.usage.tracked_keys import select_tracked_keys
 from runtally.usage.window import CustomRange, Range
 from webapp import formats, words
-from webapp.addresses import path_to
 from webapp.charts.series import RANGE_NAMES
 from webapp.pages.compare.rows import DIFFERS, Row, rows_of
-from webapp.pages.compare.view import BEFORE, IMPLIED, CompareView, Side
-from webapp.pages.panel.grouping import GroupMenu, group_menu, read_names
+from webapp.pages.compare.view import BEFORE, Comparison, Side
+from webapp.pages.panel.grouping import group_menu, read_names
 from webapp.pages.panel.narrowing import Chip, Option, chips_of
 from webapp.pages.panel.panel import Refusal, refusal_of
-from webapp.pages.project.frame import ProjectFrame, frame_of, heading_of
+from webapp.pages.project.frame import ReportFrame, frame_of, heading_of
+from webapp.project_pages import IMPLIED
 from webapp.ranges import Calendar
 from webapp.rendering import Page, render, see_other, wants_part
 from webapp.security import signed_in
-from webapp.view import MINUTES
+from webapp.view import MINUTES, NO_PARAMETERS
 from webapp.zone import for_fields, local
 
 blueprint = Blueprint("compare", __name__)
@@ -68,10 +67,8 @@ class ComparePage(Page, frozen=True):
 
     fragment: ClassVar[str] = "compare/_compare.html"
 
-    frame: ProjectFrame
+    frame: ReportFrame
     by: str
-    group_menu: GroupMenu
-    chips: tuple[Chip, ...]
     sides: tuple[SidePart, ...]
     hidden: tuple[tuple[str, str], ...]
     """What both sides have in common, for the form."""
@@ -84,8 +81,6 @@ class ComparePage(Page, frozen=True):
     """The figures that are zero on one side only, of whose difference chance is not judged."""
     is_known: bool
     """Whether it can be said of any figure."""
-    notes: tuple[str, ...]
-    """What the address asks for and is not shown."""
     limits: tuple[str, ...]
     """How far the figures can be relied on."""
     is_same: bool
@@ -94,7 +89,7 @@ class ComparePage(Page, frozen=True):
     @property
     def document_title(self) -> str:
         first, second = self.sides
-        return f"{first.name} and {second.name} · {self.frame.project.name}"
+        return f"{first.name} and {second.name} · {self.frame.name}"
 
 
 @blueprint.get("/projects/<project_id:project_id>/compare")
@@ -102,19 +97,19 @@ class ComparePage(Page, frozen=True):
 async def show(project_id: str) -> ResponseReturnValue:
     """Cost, errors, latency, tokens and cache of any two sets of a project's runs, and whether they differ by more than chance."""
     demand(actor(), Scope.METRICS_READ, project_id)
-    shown = CompareView.parse(request.args, request.args.getlist("value"), project_id)
-    if not wants_part() and "" in request.args.values() and not shown.notes:
+    shown = Comparison.parse(request.args, request.args.getlist("value"), project_id)
+    if not wants_part() and "" in request.args.values() and not shown.view.notes:
         # A form sends its empty fields too; the address to keep is without them. What has a note is not in that address,
         # so the note would be lost.
-        return see_other(shown.url)
+        return see_other(shown.view.url)
     async with services().cells.snapshots(project_id) as snapshots:
         response = await render(await _page(snapshots, shown, services().clock()))
     if wants_part():
-        response.headers["HX-Push-Url"] = shown.url
+        response.headers["HX-Push-Url"] = shown.view.url
     return response
 
 
-async def _page(snapshots: Snapshots, shown: CompareView, now: datetime) -> ComparePage:
+async def _page(snapshots: Snapshots, shown: Comparison, now: datetime) -> ComparePage:
     connection, view, project_id = snapshots.connection, shown.view, shown.view.project_id or ""
     window = view.window(now)
     project = await heading_of(connection, project_id)
@@ -130,41 +125,42 @@ async def _page(snapshots: Snapshots, shown: CompareView, now: datetime) -> Comp
         except DimensionNotTracked as error:
             refusal = refusal_of(error.message, project_id)
     frame = frame_of(
-        project, view, window, path_to("compare.show", project_id=project_id), shown.url_of, **_of_sides(shown)
+        project,
+        view,
+        window,
+        group_menu=group_menu(view, await select_tracked_keys(connection, project_id)),
+        chips=chips_of(view, names),
     )
     rows = rows_of(compared[0], compared[1]) if any(one.totals.runs for one in compared) else ()
     return ComparePage(
-        frame=replace(frame, range_query=view.replace(filter=ALL_RUNS).filter_query, live=None),
+        frame=replace(frame, live=None),
         by=words.label_of(shown.dimension),
-        group_menu=group_menu(view, await select_tracked_keys(connection, project_id), shown.url_of, is_table=True),
-        chips=chips_of(view, names, shown.url_of),
         sides=tuple(_side(shown, side, values, names, now) for side in shown.sides),
         hidden=(
-            *((name, str(value)) for name, value in view.query.items()),
+            *((name, str(value)) for name, value in view.replace(own=NO_PARAMETERS).query.items()),
             *([(IMPLIED, "1")] if shown.is_implied else []),
         ),
-        action=path_to("compare.show", project_id=project_id),
+        action=view.action,
         swapped_url=shown.swapped_url,
         rows=rows,
         real=tuple(row for row in rows if row.finding.is_real),
         from_zero=tuple(row for row in rows if row.finding.headline == DIFFERS),
         is_known=any(row.span for row in rows),
-        notes=shown.notes,
         limits=tuple(_limits(shown, compared, now)),
         is_same=is_same,
         refusal=refusal,
     )
 
 
-def _place(shown: CompareView, side: Side, now: datetime) -> tuple[object, ...]:
+def _place(shown: Comparison, side: Side, now: datetime) -> tuple[object, ...]:
     return shown.filter_of(side), shown.timeline_of(side, now).span
 
 
-async def _read(snapshots: Snapshots, shown: CompareView, side: Side, now: datetime) -> ComparedRuns:
+async def _read(snapshots: Snapshots, shown: Comparison, side: Side, now: datetime) -> ComparedRuns:
     return await read_runs(snapshots, shown.filter_of(side), shown.timeline_of(side, now))
 
 
-async def _values(reader: UsageReader, shown: CompareView) -> tuple[str, ...]:
+async def _values(reader: UsageReader, shown: Comparison) -> tuple[str, ...]:
     """List the most expensive values of the dimension; none where no sums tell them, or the reader may not see them."""
     dimension, project_id = shown.dimension, reader.project_id
     if masking.hidden_places(project_id, (dimension,)):
@@ -178,7 +174,7 @@ async def _values(reader: UsageReader, shown: CompareView) -> tuple[str, ...]:
     return tuple(value for (value,) in found.groups if value not in {NO_VALUE, OTHER})
 
 
-def _side(shown: CompareView, side: Side, values: tuple[str, ...], names: Mapping[str, str], now: datetime) -> SidePart:
+def _side(shown: Comparison, side: Side, values: tuple[str, ...], names: Mapping[str, str], now: datetime) -> SidePart:
     dimension, span = shown.dimension, shown.timeline_of(side, now).span
     own = side.filter.value_of(dimension) or ""
     # Without any that are known, one is typed.
@@ -206,14 +202,14 @@ def _side(shown: CompareView, side: Side, values: tuple[str, ...], names: Mappin
             for name, text in {**side.filter.without_dimension(dimension).query, **fields}.items()
         ),
         chips=tuple(
-            Chip(part.label, part.value, shown.of_side(side, part.rest).url)
+            Chip(part.label, part.value, shown.url_with(side, part.rest))
             for part in words.parts_of(side.filter, names)
             if not own or part.rest.value_of(dimension) is not None
         ),
     )
 
 
-def _ranges(shown: CompareView, side: Side) -> tuple[Option, ...]:
+def _ranges(shown: Comparison, side: Side) -> tuple[Option, ...]:
     """Return the times that a side can have: that of the page, the period before, or one of its own."""
     chosen = BEFORE if side.is_before else side.calendar or side.range or ""
     before = shown.period_of(replace(side, is_before=True))
@@ -223,7 +219,7 @@ def _ranges(shown: CompareView, side: Side) -> tuple[Option, ...]:
     return tuple(Option(value, name, value == chosen) for value, name in named.items())
 
 
-def _limits(shown: CompareView, compared: tuple[ComparedRuns, ...], now: datetime) -> Iterator[str]:
+def _limits(shown: Comparison, compared: tuple[ComparedRuns, ...], now: datetime) -> Iterator[str]:
     """Say in sentences what the figures leave out."""
     for side, found in zip(shown.sides, compared, strict=False):
         title = "Baseline" if side is shown.first else "Comparison"
@@ -240,7 +236,3 @@ def _limits(shown: CompareView, compared: tuple[ComparedRuns, ...], now: datetim
     places = [(shown.filter_of(side), shown.timeline_of(side, now).span) for side in shown.sides]
     if compared and have_runs_in_common(places[0], places[1]):
         yield "Some runs may be on both sides, which makes differences look smaller than they are."
-
-
-def _of_sides(shown: CompareView) -> dict[str, str]:
-    return {**shown.first.query, **shown.second.query}

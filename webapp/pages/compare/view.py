@@ -15,20 +15,15 @@ from runtally.usage.filter import NAMES, RunFilter
 from runtally.usage.timeline import Timeline
 from runtally.usage.window import CustomRange, TimeRange
 from webapp import words
-from webapp.addresses import address_of
 from webapp.charts.series import range_name
 from webapp.pages.panel.panel import compared_with
+from webapp.project_pages import COMPARE, FIRST, IMPLIED, SECOND
 from webapp.ranges import Calendar
 from webapp.view import MINUTES, View
 from webapp.zone import FIELD
 
 BEFORE = "before"
 """The range of a side that is the period before that of the page."""
-VALUE = "value"
-"""The parameter with a value of the dimension of `by`: two are compared, or one with itself in the period before."""
-IMPLIED = "implied"
-"""The parameter of a form that nobody chose the period before in: it is left when two values are compared instead."""
-FIRST, SECOND = "a", "b"
 _MAX_VALUES = 2
 
 
@@ -55,7 +50,7 @@ class Side(Struct, frozen=True):
             del said["range"]
         if FIELD in query:
             said[FIELD] = query[FIELD]
-        view = View.parse(said, project_id, is_table=True)
+        view = View.parse(said, project_id, COMPARE)
         notes = list(view.notes)
         if view.mistaken:
             notes.append("A start must be before its end, at most two years apart; another time is shown instead.")
@@ -83,25 +78,23 @@ class Side(Struct, frozen=True):
         return {f"{self.name}.{name}": value for name, value in found.items()}
 
 
-class CompareView(Struct, frozen=True):
-    """The state of the page."""
+class Comparison(Struct, frozen=True):
+    """Two sides of a view, which has their parameters among its own."""
 
     view: View
     """What both sides have in common, and the dimension whose values can be chosen."""
     first: Side
     second: Side
-    notes: tuple[str, ...] = ()
     is_implied: bool = False
     """Whether the period before is compared because neither side has anything of its own."""
 
     @classmethod
-    def parse(cls, query: Mapping[str, str], values: Sequence[str], project_id: str) -> "CompareView":
+    def parse(cls, query: Mapping[str, str], values: Sequence[str], project_id: str) -> "Comparison":
         """Parse the page of a query string; `values` are those of the parameter `value`.
 
         A page that says of neither side what it has of its own compares the range with the period before.
         """
-        view = View.parse(query, project_id, is_table=True)
-        view = view.replace(is_live=False, sort=None, search=None)
+        view = View.parse(query, project_id, COMPARE).replace(is_live=False)
         first, second = (Side.parse(name, query, project_id) for name in (FIRST, SECOND))
         if IMPLIED in query and (first.filter.is_narrowed or second.filter.is_narrowed):
             first = replace(first, is_before=False)
@@ -109,23 +102,24 @@ class CompareView(Struct, frozen=True):
         chosen = [value for value in dict.fromkeys(values) if value and value not in {NO_VALUE, OTHER}]
         if len(chosen) > _MAX_VALUES:
             notes.append("Two are compared at a time: these are the first two of those that were chosen.")
-        found = cls(view, first, second, tuple(notes))
+        dimension = view.by or MODEL
         if len(chosen) == 1:
-            found = replace(found, view=view.replace(filter=view.filter.with_value(found.dimension, chosen[0])))
+            view = view.replace(filter=view.filter.with_value(dimension, chosen[0]))
         elif chosen:
-            found = found.of_values(chosen[0], chosen[1])
-        if not found.first.query and not found.second.query:
-            found = replace(found, first=replace(first, is_before=True), is_implied=True)
-        return found
+            # The page itself keeps no value of the dimension.
+            view = view.replace(filter=view.filter.without_dimension(dimension))
+            first, second = (
+                replace(side, filter=side.filter.with_value(dimension, value))
+                for side, value in zip((first, second), chosen, strict=False)
+            )
+        found = cls(view.replace(notes=tuple(notes)), first, second).of_sides(first, second)
+        if found.view.own:
+            return found
+        return replace(found, first=replace(first, is_before=True), is_implied=True)
 
-    def of_values(self, first: str, second: str) -> "CompareView":
-        """Return the comparison of two values of the dimension; the page itself keeps no value of it."""
-
-        def keeping(side: Side, value: str) -> Side:
-            return replace(side, filter=side.filter.with_value(self.dimension, value))
-
-        view = self.view.replace(filter=self.view.filter.without_dimension(self.dimension))
-        return CompareView(view, keeping(self.first, first), keeping(self.second, second), self.notes)
+    def of_sides(self, first: Side, second: Side) -> "Comparison":
+        """Return the comparison of other sides."""
+        return Comparison(self.view.replace(own={**first.query, **second.query}), first, second)
 
     @property
     def dimension(self) -> Dimension:
@@ -136,29 +130,15 @@ class CompareView(Struct, frozen=True):
         return self.first, self.second
 
     @property
-    def query(self) -> dict[str, object]:
-        by = {} if self.dimension == MODEL else {"by": self.dimension.name}
-        first = {} if self.is_implied else self.first.query
-        return {**by, **self.view.filter_query, **first, **self.second.query}
-
-    @property
-    def url(self) -> str:
-        return address_of("compare.show", self.query, project_id=self.view.project_id or "")
-
-    def url_of(self, view: View) -> str:
-        """Return the URL of the same two sides of another view."""
-        return replace(self, view=view).url
-
-    @property
     def swapped_url(self) -> str:
         """Return the URL of the same comparison the other way round."""
-        first, second = replace(self.second, name=FIRST), replace(self.first, name=SECOND)
-        return replace(self, first=first, second=second, is_implied=False).url
+        return self.of_sides(replace(self.second, name=FIRST), replace(self.first, name=SECOND)).view.url
 
-    def of_side(self, side: Side, run_filter: RunFilter) -> "CompareView":
-        """Return the comparison with another filter of a side."""
+    def url_with(self, side: Side, run_filter: RunFilter) -> str:
+        """Return the URL of the comparison with another filter of a side."""
         changed = replace(side, filter=run_filter)
-        return replace(self, first=changed) if side.name == FIRST else replace(self, second=changed)
+        first, second = (changed if one is side else one for one in self.sides)
+        return self.of_sides(first, second).view.url
 
     def filter_of(self, side: Side) -> RunFilter:
         """Return the runs of a side: what it keeps itself goes before what the page keeps."""

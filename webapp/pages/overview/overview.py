@@ -140,8 +140,10 @@ async def first_run() -> ResponseReturnValue:
 
 def _view() -> View:
     """Return the view that the query asks for."""
-    view = View.parse(request.args)
-    return view.replace(notes=(*view.notes, *filter(None, [Sorting.mistaken(view.sort, Column)])))
+    view = View.parse(request.args).with_own(
+        **{name: request.args.get(name, "").strip() or None for name in ("sort", "q")}
+    )
+    return view.replace(notes=(*view.notes, *filter(None, [Sorting.mistaken(view.own.get("sort"), Column)])))
 
 
 async def _overview_page(view: View, now: datetime) -> OverviewPage | None:
@@ -229,7 +231,7 @@ async def _project_list(reader: UsageReader, view: View, *, is_comparable: bool)
     of_project = actor().project_id
     budgeted = frozenset().union(*await reader.snapshots.of_each(lambda one: select_budgeted(one, of_project)))
     columns = Columns(view, has_budgets=bool(budgeted) and any(one.project.id in budgeted for one in listing.projects))
-    found = search(listing.projects, view.search or "")
+    found = search(listing.projects, view.own.get("q", ""))
     if columns.is_by_change:
         found = await projects.compared(found)
     if columns.is_by_budget:

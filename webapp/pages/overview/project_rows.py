@@ -132,7 +132,7 @@ class Columns:
         set_once = object.__setattr__  # The dataclass is frozen; these are its derived fields.
         set_once(self, "of_range", of_range)
         set_once(self, "titles", titles)
-        set_once(self, "sorting", Sorting.parse(self.view.sort, titles, of_range))
+        set_once(self, "sorting", Sorting.parse(self.view.own.get("sort"), titles, of_range))
 
     @property
     def costs(self) -> tuple[Column, ...]:
@@ -141,7 +141,7 @@ class Columns:
     @property
     def headings(self) -> Mapping[str, SortHeading]:
         found = headings_of(
-            self.sorting, self.titles, _NAMES, lambda one: self.view.replace(sort=one.text(self.of_range)).url
+            self.sorting, self.titles, _NAMES, lambda one: self.view.with_own(sort=one.text(self.of_range)).url
         )
         return {heading.id: heading for heading in found}
 
@@ -171,9 +171,9 @@ def project_list_of(
     hidden_cost = formats.money(listing.hidden.cost_usd) if listing.hidden.runs else None
     return ProjectList(
         table=_table(listing, columns, shown, hidden_cost),
-        search=view.search or "",
+        search=view.own.get("q", ""),
         action=View().url,
-        hidden=tuple(view.replace(search=None).query.items()),
+        hidden=tuple(view.with_own(q=None).query.items()),
         known=len(listing.projects),
         paging=paging,
         hidden_cost=hidden_cost,
@@ -192,7 +192,7 @@ def page_of(
         return shown, None
 
     def url(number: int) -> str | None:
-        return view.page_url(number) if 1 <= number <= last else None
+        return view.with_own(page=str(number) if number > 1 else None).url if 1 <= number <= last else None
 
     text = f"{formats.count(first + 1)} to {formats.count(first + len(shown))} of {formats.count(found)}"
     return shown, Paging(text, url(page - 1), url(page + 1))

@@ -18,6 +18,7 @@ from webapp.charts.colours import OTHER as OTHER_SLOT
 from webapp.charts.series import Groups
 from webapp.pages.panel.grouping import PageGroups
 from webapp.pages.panel.narrowing import toggled, value_urls
+from webapp.project_pages import BREAKDOWN
 from webapp.view import View
 
 MAX_BARS = 50
@@ -72,14 +73,14 @@ def bar_lists(  # noqa: PLR0913, PLR0917  # What the lists are of.
     for dimension in sorted(known, key=lambda one: (one != view.by, one != PROJECT)):
         colours = slots if dimension == view.by else None
         bars = _bars(known[dimension], view, dimension, colours, groups.names, report.bars.total.cost_usd)
-        table_url = None if dimension == PROJECT else view.replace(by=dimension).breakdown_url()
+        table_url = None if dimension == PROJECT else view.replace(by=dimension).at(BREAKDOWN).url
         # The name of a key is no plural, as "models" is.
         table_name = None if words.is_built_in(dimension) else "Compare values"
         lists.append(BarList(_id_of(dimension), words.heading_of(dimension), "Cost", bars, table_url, table_name))
     if report.experiments and view.by != ANY_EXPERIMENT:
         whole = report.bars.total.cost_usd
         experiments = _bars(report.experiments, view, ANY_EXPERIMENT, whole_usd=whole)
-        table_url = view.replace(by=ANY_EXPERIMENT).breakdown_url()
+        table_url = view.replace(by=ANY_EXPERIMENT).at(BREAKDOWN).url
         lists.append(BarList("experiments", "Experiments", "Cost", experiments, table_url))
     # Of runs that ended in one way, there is nothing to distinguish.
     if view.project_id is not None and report.bars.total.failed and view.filter.status is None:
@@ -110,20 +111,17 @@ def _bars(  # noqa: PLR0913, PLR0917  # What bars are shown with.
         ranked = [*ranked[:MAX_BARS], (OTHER, total_of(totals for _, totals in rest))]
     money = formats.column_money(totals.cost_usd for _, totals in ranked)
     longest = max((totals.cost_usd for _, totals in ranked), default=Decimal(0))
-    chosen, url_of = view.filter.value_of(dimension), value_urls(view, dimension)
+    chosen, url_of, project_url = view.filter.value_of(dimension), value_urls(view, dimension), view.project_urls()
 
     def bar(value: str, totals: Totals) -> Bar:
         has_cost = totals.runs > totals.unpriced
-        of_project = (
-            view.replace(project_id=value, is_live=False).url if dimension == PROJECT and value != OTHER else None
-        )
         return Bar(
             others if others and value == OTHER else words.value_name(dimension, value, names),
             None if slots is None else slots.get(value, OTHER_SLOT),
             length=round(float(totals.cost_usd / longest * 100), 2) if longest else 0,
             share=formats.share(totals.cost_usd, whole_usd) if has_cost else formats.NOTHING,
             amount=money(totals.cost_usd) if has_cost else "no price",
-            url=of_project or url_of(value),
+            url=project_url(value) if dimension == PROJECT and value != OTHER else url_of(value),
             is_chosen=dimension != PROJECT and value == chosen,
         )
 

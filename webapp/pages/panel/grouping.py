@@ -1,7 +1,6 @@
 """The groups of a page: their values, colours and labels, and the menu that chooses the dimension."""
 
-from collections.abc import Callable, Iterable, Mapping
-from operator import attrgetter
+from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from msgspec import Struct, field
@@ -39,6 +38,7 @@ from webapp.charts.metrics import Metric, rank_of
 from webapp.charts.series import MAX_LINES, Groups
 from webapp.pages.panel.chart_answer import read_slots
 from webapp.pages.panel.narrowing import Choice
+from webapp.project_pages import LINES, TABLES
 from webapp.view import View, is_open
 
 NOT_TOLD_APART = (
@@ -167,10 +167,9 @@ async def read_chart_groups(found: PageGroups, view: View) -> Groups | None:
     return Groups(view.by, slots, found.names)
 
 
-def group_menu(
-    view: View, keys: Iterable[str], url_of: Callable[[View], str] = attrgetter("url"), *, is_table: bool = False
-) -> GroupMenu:
-    """Return the menu of dimensions, including "no grouping"."""
+def group_menu(view: View, keys: Iterable[str]) -> GroupMenu:
+    """Return the menu of dimensions; for a chart, with no grouping as one of them."""
+    is_table = view.report in TABLES
     listed = [one for one in DIMENSIONS.values() if is_open(one) and (is_table or one not in words.NOT_IN_CHARTS)]
     of_keys = [one for one in map(dimension_of_key, keys) if is_open(one) and one not in DIMENSIONS.values()]
     if view.by is not None and view.by not in {*listed, *of_keys}:
@@ -178,11 +177,11 @@ def group_menu(
 
     def choice(dimension: Dimension | None) -> Choice:
         name = "Nothing" if dimension is None else words.label_of(dimension)
-        return Choice(name, url_of(view.replace(by=dimension)), dimension == view.by)
+        return Choice(name, view.replace(by=dimension).url, dimension == view.by)
 
     return GroupMenu(
         label="Nothing" if view.by is None else words.label_of(view.by),
         usual=tuple(choice(one) for one in (*(() if is_table else (None,)), *listed)),
         keys=tuple(map(choice, of_keys)),
-        lines_url=None if url_of is View.lines_url else view.lines_url(),
+        lines_url=None if view.report is LINES else view.at(LINES).url,
     )

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from operator import attrgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -119,21 +118,14 @@ class Narrower(Struct, frozen=True):
     runs_url: str
 
 
-def chips_of(
-    view: View, names: Mapping[str, str] | None = None, url_of: Callable[[View], str] = attrgetter("url")
-) -> tuple[Chip, ...]:
-    """Return a chip for each filter, with a link to the page without it.
-
-    `names` has those of keys, by their id; `url_of` returns the URL of a view.
-    """
+def chips_of(view: View, names: Mapping[str, str] | None = None) -> tuple[Chip, ...]:
+    """Return a chip for each filter, with a link to the page without it; `names` has those of keys, by their id."""
     return tuple(
-        Chip(part.label, part.value, url_of(view.replace(filter=part.rest))) for part in parts_of(view.filter, names)
+        Chip(part.label, part.value, view.replace(filter=part.rest).url) for part in parts_of(view.filter, names)
     )
 
 
-def toggled(
-    view: View, dimension: Dimension, value: str, url_of: Callable[[View], str] = attrgetter("url")
-) -> str | None:
+def toggled(view: View, dimension: Dimension, value: str) -> str | None:
     """Return the page of the runs with a value, or of any again if it is of these.
 
     None for what no filter keeps: the runs without a value, and those of all other values.
@@ -141,57 +133,49 @@ def toggled(
     if value in {NO_VALUE, OTHER}:
         return None
     if view.filter.value_of(dimension) == value:
-        return url_of(view.replace(filter=view.filter.without_dimension(dimension)))
+        return view.replace(filter=view.filter.without_dimension(dimension)).url
     try:
-        return url_of(view.replace(filter=view.filter.with_value(dimension, value)))
+        return view.replace(filter=view.filter.with_value(dimension, value)).url
     except InvalidFilter:
         return None
 
 
-def value_urls(
-    view: View, dimension: Dimension, url_of: Callable[[View], str] = attrgetter("url")
-) -> Callable[[str], str | None]:
+def value_urls(view: View, dimension: Dimension) -> Callable[[str], str | None]:
     """Return a function from a value to what `toggled` returns; it is fast, for pages of many values."""
-    written = toggled(view, dimension, _SOME_VALUE, url_of) or ""
+    written = toggled(view, dimension, _SOME_VALUE) or ""
     before, *after = written.split(_SOME_VALUE)
     chosen = {NO_VALUE, OTHER, view.filter.value_of(dimension)}
 
     def of(value: str) -> str | None:
         # Values of a few dimensions are no text.
         if len(after) != 1 or value in chosen or not _PLAIN.fullmatch(value):
-            return toggled(view, dimension, value, url_of)
+            return toggled(view, dimension, value)
         return f"{before}{escaped_value(value)}{after[0]}"
 
     return of
 
 
 def narrower_of(view: View, window: Window) -> Narrower:
-    return Narrower(
-        ranges=range_menu_of(view, window, View(view.project_id).url),
-        live=live_switch(view, window),
-        runs_url=view.runs_url(),
-    )
+    return Narrower(range_menu_of(view, window), live_switch(view, window), view.runs_url())
 
 
-def live_switch(view: View, window: Window, url_of: Callable[[View], str] = attrgetter("url")) -> LiveSwitch | None:
+def live_switch(view: View, window: Window) -> LiveSwitch | None:
     """Return the switch of live mode; None for a time in which no new run can be seen."""
     if window.is_over:
         return None
-    return LiveSwitch(url_of(view), url_of(view.replace(is_live=not view.is_live)), view.is_live)
+    return LiveSwitch(view.url, view.replace(is_live=not view.is_live).url, view.is_live)
 
 
-def range_menu_of(
-    view: View, window: Window, action: str, url_of: Callable[[View], str] = attrgetter("url"), **more: str
-) -> RangeMenu:
-    """Return the range control of a report; `more` are query parameters besides those of the view."""
+def range_menu_of(view: View, window: Window) -> RangeMenu:
+    """Return the range control of a report."""
     rest = view.replace(range=Range.WEEK, is_live=False)
     since, until = view.mistaken or tuple(at.strftime(MINUTES) for at in (window.start, min(window.until, window.now)))
     return range_menu(
-        tuple(Choice(one.value, url_of(view.replace(range=one)), one is view.range) for one in Range),
-        calendar_choices(view.calendar, lambda one: url_of(view.in_calendar(one))),
+        tuple(Choice(one.value, view.replace(range=one).url, one is view.range) for one in Range),
+        calendar_choices(view.calendar, lambda one: view.in_calendar(one).url),
         is_custom=view.calendar is None and isinstance(view.range, CustomRange),
-        query={**rest.query, **more, "since": since, "until": until},
-        action=action,
+        query={**rest.query, "since": since, "until": until},
+        action=view.action,
         error=None if view.mistaken is None else MISTAKEN.format(shown=view.period),
     )
 

@@ -23,10 +23,10 @@ from webapp import formats, words
 from webapp.addresses import address_of
 from webapp.caching import recent_changes, unchanged
 from webapp.links import requested_project
-from webapp.pages.compare.view import VALUE
 from webapp.pages.panel.grouping import read_names
 from webapp.pages.panel.narrowing import toggled
 from webapp.pages.panel.panel import compared_with
+from webapp.project_pages import VALUE
 from webapp.rendering import Page, render
 from webapp.report import Cell, Column, Head, Table, table_of
 from webapp.security import signed_in

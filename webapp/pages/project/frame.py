@@ -1,14 +1,21 @@
 """The head of a project's pages: its name and tabs, and the range control of those with a range."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from msgspec import Struct
 
+from api.current import actor
 from runtally.db.database import Connection
+from runtally.usage.dimensions import MODEL
+from runtally.usage.filter import ALL_RUNS
 from runtally.usage.overview.project_queries import select_projects
 from runtally.usage.window import Window
-from webapp.pages.panel.narrowing import LiveSwitch, RangeMenu, live_switch, range_menu_of
+from webapp.pages.panel.grouping import GroupMenu
+from webapp.pages.panel.narrowing import Chip, Choice, LiveSwitch, RangeMenu, live_switch, range_menu_of
+from webapp.pages.panel.panel import overview_name
+from webapp.project_pages import OVERVIEW, TABS, ProjectPage
 from webapp.view import View
 
 
@@ -20,16 +27,50 @@ class ProjectHeading(Struct, frozen=True):
     is_hidden: bool = False
 
 
-class ProjectFrame(Struct, frozen=True):
-    """The head of a project's page with a range."""
+class ReportFrame(Struct, frozen=True, kw_only=True):
+    """What stands above a report: whose runs it shows, of which time, and what narrows and groups them."""
 
-    project: ProjectHeading
-    period: str
-    ranges: RangeMenu
+    view: View
     now: datetime
-    range_query: Mapping[str, object]
-    """The range, for links to other pages of the project."""
-    live: LiveSwitch | None = None
+    project: ProjectHeading | None
+    """None for all projects."""
+    ranges: RangeMenu
+    live: LiveSwitch | None
+    heading: str = ""
+    """What a report below the tabs of a project is called."""
+    chips: tuple[Chip, ...] = ()
+    group_menu: GroupMenu | None = None
+    names: tuple[Choice, ...] = ()
+    compared_with: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Whose runs it shows."""
+        return self.project.name if self.project else overview_name(actor().project_id)
+
+    @property
+    def range_query(self) -> Mapping[str, object]:
+        """The range, for links to other pages of the project."""
+        return self.view.replace(filter=ALL_RUNS).filter_query
+
+    @property
+    def tab_urls(self) -> Mapping[str, str]:
+        return tab_urls_of(self.view)
+
+    @property
+    def overview_url(self) -> str:
+        """The overview of these runs."""
+        return self.view.at(OVERVIEW).url
+
+    @property
+    def title(self) -> str:
+        return f"{self.heading or self.view.report.label} · {self.view.period} · {self.name}"
+
+
+def tab_urls_of(view: View) -> Mapping[str, str]:
+    """Return the addresses of the tabs that keep the range and the grouping of a report."""
+    kept = view.replace(filter=ALL_RUNS, is_live=False)
+    return {page.name: kept.at(page).url for page in TABS if page.is_report}
 
 
 async def heading_of(connection: Connection, project_id: str) -> ProjectHeading:
@@ -39,21 +80,17 @@ async def heading_of(connection: Connection, project_id: str) -> ProjectHeading:
     return ProjectHeading(project_id, project_id)
 
 
-def range_of(query: Mapping[str, str], project_id: str) -> View:
+def range_of(query: Mapping[str, str], project_id: str, report: ProjectPage) -> View:
     """Return the range that a query asks for, of all runs of a project: the rest of it is for the page to read."""
-    asked = View.parse(query, project_id)
-    return View(project_id, asked.range, is_live=asked.is_live, mistaken=asked.mistaken, calendar=asked.calendar)
+    return View.parse(query, project_id, report).replace(filter=ALL_RUNS, by=MODEL, notes=())
 
 
-def frame_of(
-    project: ProjectHeading, view: View, window: Window, action: str, url_of: Callable[[View], str], **more: str
-) -> ProjectFrame:
-    """Return the head of a page with this address; `more` are query parameters besides the range."""
-    return ProjectFrame(
-        project,
-        view.period,
-        range_menu_of(view, window, action, url_of, **more),
-        window.now,
-        view.filter_query,
-        live_switch(view, window, url_of),
+def frame_of(project: ProjectHeading | None, view: View, window: Window, **more: Any) -> ReportFrame:  # noqa: ANN401  # Further fields of the frame.
+    return ReportFrame(
+        view=view,
+        now=window.now,
+        project=project,
+        ranges=range_menu_of(view, window),
+        live=live_switch(view, window),
+        **more,
     )

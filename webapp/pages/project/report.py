@@ -23,14 +23,16 @@ from runtally.usage.reader import UsageReader
 from runtally.usage.report import KnownProject, Report
 from runtally.usage.tracked_keys import select_tracked_keys
 from runtally.usage.window import Window
+from webapp.addresses import here
 from webapp.caching import recent_changes, unchanged
-from webapp.pages.agents.tables import agents_url
 from webapp.pages.panel.grouping import read_chart_groups, read_names, read_page_groups
 from webapp.pages.panel.marks import read_moments
 from webapp.pages.panel.panel import Panel, overview_name, panel_of, refused_panel
 from webapp.pages.project.budget_line import BudgetPart, budget_part
 from webapp.pages.project.charts import EmbedPanel, embed_panel
+from webapp.pages.project.frame import tab_urls_of
 from webapp.pages.runs.rows import HIGHEST, RunList, highest_of
+from webapp.project_pages import AGENTS, OVERVIEW, RUNS
 from webapp.rendering import Page, render
 from webapp.security import signed_in
 from webapp.view import View
@@ -47,9 +49,7 @@ class ProjectPage(Page, frozen=True):
     panel: Panel
     overview_name: str
     overview_url: str
-    runs_url: str
-    range_query: Mapping[str, object]
-    """The range, for links to other pages of the project."""
+    tab_urls: Mapping[str, str]
     budget: BudgetPart | None
     dropped_before: datetime | None
     """Since when there are single runs, where the report reaches further back."""
@@ -120,14 +120,13 @@ def _page(  # noqa: PLR0913, PLR0917  # The parts of the page.
         panel=panel,
         overview_name=overview_name(actor().project_id),
         overview_url=view.replace(project_id=None, filter=ALL_RUNS, is_live=False).url,
-        runs_url=view.runs_url(),
-        range_query=view.replace(filter=ALL_RUNS).filter_query,
+        tab_urls={**tab_urls_of(view), OVERVIEW.name: here(), RUNS.name: view.runs_url()},
         budget=budget_part(budget) if budget else None,
         dropped_before=_within(project.dropped_before, view.window(panel.now)),
         is_archived=services().cells.of(project.id).archived_runs is not None,
         embed=embed,
         highest=highest,
-        agents_url=agents_url(view) if project.has_agents and may(actor(), Scope.RUNS_READ, project.id) else None,
+        agents_url=view.at(AGENTS).url if project.has_agents and may(actor(), Scope.RUNS_READ, project.id) else None,
     )
 
 

@@ -15,7 +15,7 @@ from werkzeug.routing import RequestRedirect
 from api.current import actor, services
 from runtally.access import projects, saved_views
 from runtally.access.saved_views import MAX_QUERY
-from runtally.access.scopes import Scope, demand, may
+from runtally.access.scopes import Scope, demand
 from runtally.errors import InvalidFilter, InvalidName, NotFound
 from runtally.models.project import Project
 from runtally.models.saved_view import SavedView
@@ -24,8 +24,7 @@ from webapp import formats
 from webapp.addresses import path_to
 from webapp.form import Form, sent_form
 from webapp.links import safe_path
-from webapp.pages.compare.view import VALUE
-from webapp.query_names import PAGES, PLACES, SIDES, is_known
+from webapp.project_pages import PLACES, REPORTS, SIDES, VALUE, is_known
 from webapp.rendering import Page, render, see_other, wants_part
 from webapp.security import signed_in
 from webapp.zone import FIELD, LATER, in_utc
@@ -82,7 +81,7 @@ def _page_at(path: str, query: Mapping[str, str], project_id: str) -> str | None
     except (HTTPException, RequestRedirect):
         return None
     asked = values.get("project_id", query.get("project"))
-    return next((name for name, page in PAGES.items() if page.endpoint == endpoint and asked == project_id), None)
+    return next((name for name, page in REPORTS.items() if page.endpoint == endpoint and asked == project_id), None)
 
 
 def _in_utc(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -232,14 +231,14 @@ def _rows(views: Sequence[SavedView]) -> list[ViewRow]:
         ViewRow(
             id=str(view.id),
             name=view.name,
-            page=PAGES[view.page].label,
-            url=PAGES[view.page].url(view.project_id, view.query),
+            page=REPORTS[view.page].label,
+            url=REPORTS[view.page].saved_address(view.project_id, view.query),
             saved=f"saved {formats.ago(view.created_at, now)} by {view.created_by}",
             may_change=saved_views.may_change(actor(), view),
             form=_form(view),
         )
         for view in views
-        if view.page in PAGES and may(actor(), PAGES[view.page].scope, view.project_id)
+        if view.page in REPORTS and REPORTS[view.page].is_open_to(actor(), view.project_id)
     ]
 
 

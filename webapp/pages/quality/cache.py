@@ -5,7 +5,6 @@ from enum import StrEnum
 from typing import ClassVar
 
 from msgspec import Struct
-from msgspec.structs import replace
 from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
@@ -32,8 +31,9 @@ from webapp.charts.metrics import Metric, cache_share
 from webapp.charts.series import MAX_LINES, Groups
 from webapp.pages.panel.chart_answer import charted_project, payload_of, read_slots
 from webapp.pages.panel.narrowing import Choice
-from webapp.pages.project.frame import heading_of, range_of
-from webapp.pages.quality.parts import Part, QualityPage, part_url, quality_frame
+from webapp.pages.project.frame import frame_of, heading_of, range_of
+from webapp.pages.quality.parts import QualityPage
+from webapp.project_pages import CACHE
 from webapp.rendering import render
 from webapp.report import Cell, ChartPart, Column, Figure, Head, Table, table_of
 from webapp.security import signed_in
@@ -53,35 +53,6 @@ class Measure(StrEnum):
 MEASURE_NAMES = {Measure.RATE: "Hit rate", Measure.TOKENS: "Tokens"}
 
 
-class CacheView(Struct, frozen=True):
-    """The state of the page."""
-
-    view: View
-    measure: Measure
-    key: str | None
-    """The tracked key whose values are the rows; None for models."""
-
-    @classmethod
-    def parse(cls, query: Mapping[str, str], project_id: str) -> "CacheView":
-        measure = choice(Measure, query.get("chart"), Measure.RATE)
-        return cls(range_of(query, project_id), measure, query.get("by") or None)
-
-    @property
-    def more(self) -> dict[str, str]:
-        """Query parameters of the page besides the range."""
-        said = {"by": self.key, "chart": None if self.measure is Measure.RATE else self.measure.value}
-        return {name: value for name, value in said.items() if value is not None}
-
-    @property
-    def url(self) -> str:
-        return part_url(Part.CACHE, self.view, **self.more)
-
-    @property
-    def chart_url(self) -> str:
-        query = {"project": self.view.project_id, **self.more, **self.view.filter_query}
-        return address_of("cache.chart", query)
-
-
 class CacheGroup(Struct, frozen=True):
     """The use of caches by a model, by the runs with a value of a tracked key, or by all others."""
 
@@ -98,7 +69,6 @@ class CachePage(QualityPage, frozen=True):
     """The use of caches."""
 
     fragment: ClassVar[str] = "quality/_cache.html"
-    part: ClassVar[Part] = Part.CACHE
 
     has_input: bool
     chart: ChartPart
@@ -115,39 +85,55 @@ class CachePage(QualityPage, frozen=True):
 async def show(project_id: str) -> ResponseReturnValue:
     """Show the cached share of input and the savings, by model or by the values of a key."""
     demand(actor(), Scope.METRICS_READ, project_id)
-    shown, now = CacheView.parse(request.args, project_id), services().clock()
+    now = services().clock()
     async with services().cells.of(project_id).database.session() as session:
         tracked = [
             one.key
             for one in await list_keys(session, project_id, now)
             if one.state is KeyState.TRACKED and is_open(dimension_of_key(one.key))
         ]
-    shown = shown if shown.key in tracked else replace(shown, key=None)
-    window = shown.view.window(now)
+    view, measure = _view(project_id), _measure()
+    key = view.own.get("by")
+    if key not in tracked:
+        view, key = view.with_own(by=None), None
+    window = view.window(now)
     async with services().cells.snapshots(project_id) as snapshots:
         project = await heading_of(snapshots.connection, project_id)
         reader = UsageReader.of_page(snapshots, window, project_id)
-        summary, groups = await _summary(reader, shown.view), await _groups(reader, shown)
+        summary, groups = await _summary(reader, view), await _groups(reader, view, measure)
         use = await read_cache_use(reader, window)
         slots = await _slots(groups)
-        found, problem = await _groups_used(reader, window, shown.key, use)
+        found, problem = await _groups_used(reader, window, key, use)
     page = CachePage(
-        quality=quality_frame(
-            project, shown.view, window, Part.CACHE, lambda view: replace(shown, view=view).url, **shown.more
-        ),
+        frame=frame_of(project, view, window),
         figures=_figures(use),
         has_input=bool(summary.total.input_tokens),
-        chart=ChartPart(_chart(summary, groups, shown.measure, slots), shown.chart_url),
+        chart=ChartPart(
+            _chart(summary, groups, measure, slots),
+            address_of("cache.chart", {"project": project_id, **view.own, **view.filter_query}),
+        ),
         measures=tuple(
-            Choice(MEASURE_NAMES[one], replace(shown, measure=one).url, one is shown.measure) for one in Measure
+            Choice(MEASURE_NAMES[one], view.with_own(chart=_unusual(one)).url, one is measure) for one in Measure
         ),
-        choices=tuple(
-            Choice(one or "Model", replace(shown, key=one).url, one == shown.key) for one in (None, *tracked)
-        ),
-        table=_table(found, shown.key, slots),
+        choices=tuple(Choice(one or "Model", view.with_own(by=one).url, one == key) for one in (None, *tracked)),
+        table=_table(found, key, slots),
         problem=problem,
     )
     return await render(page)
+
+
+def _view(project_id: str) -> View:
+    """Return the view of this request, with the tracked key whose values are the rows, if any, and the figure of the chart."""
+    own = {"by": request.args.get("by") or None, "chart": _unusual(_measure())}
+    return range_of(request.args, project_id, CACHE).with_own(**own)
+
+
+def _measure() -> Measure:
+    return choice(Measure, request.args.get("chart"), Measure.RATE)
+
+
+def _unusual(measure: Measure) -> str | None:
+    return None if measure is Measure.RATE else measure.value
 
 
 async def _groups_used(
@@ -173,12 +159,12 @@ async def _groups_used(
 async def chart() -> ResponseReturnValue:
     """Return the hit rate of the project in the query over time, or the tokens read from caches and written to them."""
     project_id = charted_project()
-    shown = CacheView.parse(request.args, project_id)
-    window = shown.view.window(services().clock())
+    view, measure = _view(project_id), _measure()
+    window = view.window(services().clock())
     async with services().cells.snapshots(project_id) as snapshots:
         reader = UsageReader.of_page(snapshots, window, project_id)
-        summary, groups = await _summary(reader, shown.view), await _groups(reader, shown)
-    return await payload_of(_chart(summary, groups, shown.measure, await _slots(groups)))
+        summary, groups = await _summary(reader, view), await _groups(reader, view, measure)
+    return await payload_of(_chart(summary, groups, measure, await _slots(groups)))
 
 
 async def _summary(reader: UsageReader, view: View) -> Summary:
@@ -186,15 +172,16 @@ async def _summary(reader: UsageReader, view: View) -> Summary:
     return await reader.summary(question)
 
 
-async def _groups(reader: UsageReader, shown: CacheView) -> Summary | None:
+async def _groups(reader: UsageReader, view: View, measure: Measure) -> Summary | None:
     """Read the lines of the chart of hit rates: of models, or of the values of a key; None where these are unknown."""
-    dimension = MODEL if shown.key is None else dimension_of_key(shown.key)
-    if shown.measure is not Measure.RATE or not is_open(dimension):
+    key = view.own.get("by")
+    dimension = MODEL if key is None else dimension_of_key(key)
+    if measure is not Measure.RATE or not is_open(dimension):
         return None
     run_filter = RunFilter(project_id=reader.project_id)
     try:
         found = await read_summary(
-            reader, shown.view.window(reader.now), run_filter, (dimension,), limit=MAX_LINES, rank_by="input_tokens"
+            reader, view.window(reader.now), run_filter, (dimension,), limit=MAX_LINES, rank_by="input_tokens"
         )
     except DimensionNotTracked:
         return None

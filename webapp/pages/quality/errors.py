@@ -28,10 +28,11 @@ from webapp.charts.colours import OTHER
 from webapp.charts.quality import NO_CODE
 from webapp.charts.series import MAX_SERIES
 from webapp.pages.panel.chart_answer import charted_project, payload_of, read_slots
-from webapp.pages.project.frame import heading_of, range_of
-from webapp.pages.quality.parts import Part, QualityPage, quality_frame
+from webapp.pages.project.frame import frame_of, heading_of, range_of
+from webapp.pages.quality.parts import QualityPage
 from webapp.pages.runs.rows import RunList, failed_of, moment
 from webapp.pages.runs.views import run_url
+from webapp.project_pages import ERRORS
 from webapp.rendering import render
 from webapp.report import Cell, ChartPart, Column, Figure, Head, Table, table_of
 from webapp.security import signed_in
@@ -48,7 +49,6 @@ class ErrorsPage(QualityPage, frozen=True):
     """The failed runs."""
 
     fragment: ClassVar[str] = "quality/_errors.html"
-    part: ClassVar[Part] = Part.ERRORS
 
     has_runs: bool
     sentence: str
@@ -67,7 +67,7 @@ class ErrorsPage(QualityPage, frozen=True):
 async def show(project_id: str) -> ResponseReturnValue:
     """Show failed runs by kind and time, and how many a retry made up for."""
     demand(actor(), Scope.METRICS_READ, project_id)
-    view, now = range_of(request.args, project_id), services().clock()
+    view, now = range_of(request.args, project_id, ERRORS), services().clock()
     window, is_open = view.window(now), may(actor(), Scope.RUNS_READ, project_id)
     run_filter = _failed(project_id, window)
     async with services().cells.snapshots(project_id) as snapshots:
@@ -83,7 +83,7 @@ async def show(project_id: str) -> ResponseReturnValue:
             latest = failed_of(await read_newest([RunSource(connection)], run_filter, now, LATEST), now)
     slots = await _slots(found)
     page = ErrorsPage(
-        quality=quality_frame(project, view, window, Part.ERRORS),
+        frame=frame_of(project, view, window),
         figures=_figures(whole, found),
         has_runs=found.runs > 0,
         sentence=_sentence(found),
@@ -106,7 +106,7 @@ async def chart() -> ResponseReturnValue:
     project_id = charted_project()
     async with services().cells.of(project_id).reading.snapshot() as connection:
         found = await read_failures(
-            connection, project_id, range_of(request.args, project_id).window(services().clock())
+            connection, project_id, range_of(request.args, project_id, ERRORS).window(services().clock())
         )
     return await payload_of(quality.failures(found, await _slots(found)))
 

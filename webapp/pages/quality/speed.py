@@ -25,12 +25,13 @@ from webapp.charts import quality
 from webapp.pages.panel.bars import Bar
 from webapp.pages.panel.chart_answer import charted_project, payload_of, read_slots
 from webapp.pages.panel.narrowing import Chip, Choice
-from webapp.pages.project.frame import heading_of, range_of
-from webapp.pages.quality.parts import Part, QualityPage, part_url, quality_frame
+from webapp.pages.project.frame import frame_of, heading_of, range_of
+from webapp.pages.quality.parts import QualityPage
+from webapp.project_pages import SPEED
 from webapp.rendering import render
 from webapp.report import ChartPart, Column, Figure, Head, Table, table_of
 from webapp.security import signed_in
-from webapp.view import View, choice
+from webapp.view import choice
 from webapp.zone import local
 
 MAX_ROWS = 50
@@ -118,13 +119,11 @@ class SpeedPage(QualityPage, frozen=True):
     """The speed of each model, and a chart of one figure."""
 
     fragment: ClassVar[str] = "quality/_speed.html"
-    part: ClassVar[Part] = Part.SPEED
 
     has_runs: bool
     notes: tuple[str, ...]
     chart: ChartPart
     measures: tuple[Choice, ...]
-    chips: tuple[Chip, ...]
     spread: tuple[SpreadList, ...]
     table: Table
     more: int
@@ -136,7 +135,8 @@ class SpeedPage(QualityPage, frozen=True):
 async def show(project_id: str) -> ResponseReturnValue:
     """Show the speed of each model, and one figure of all over time."""
     demand(actor(), Scope.METRICS_READ, project_id)
-    view, measure, model = range_of(request.args, project_id), _measure(), _model()
+    measure, model = _measure(), _model()
+    view = range_of(request.args, project_id, SPEED).with_own(**_query(measure, model))
     window = view.window(services().clock())
     async with services().cells.of(project_id).reading.snapshot() as connection:
         project = await heading_of(connection, project_id)
@@ -148,23 +148,21 @@ async def show(project_id: str) -> ResponseReturnValue:
         # A list of these runs begins where the counts do.
         of_spread = of_spread.replace(range=Period.ALL, since=found.since, until=window.until)
 
-    def url(one: View, shown: SpeedMeasure, of: Model | None) -> str:
-        return part_url(Part.SPEED, one, **_query(shown, of))
+    def url(shown: SpeedMeasure, of: Model | None) -> str:
+        return view.with_own(**_query(shown, of)).url
 
     shown = list(found.of_models.items())[:MAX_ROWS]
     slots = await _slots(found)
-    src = address_of("speed.chart", {"project": project_id, **_query(measure, model), **view.filter_query})
-    others = {name: value for name, value in _query(measure, model).items() if value is not None}
+    src = address_of("speed.chart", {"project": project_id, **view.own, **view.filter_query})
     page = SpeedPage(
-        quality=quality_frame(project, view, window, Part.SPEED, lambda one: url(one, measure, model), **others),
+        frame=frame_of(project, view, window, chips=(Chip("Model", model[1], url(measure, None)),) if model else ()),
         figures=_figures(found.whole if model is None else found.of_models.get(model)),
         has_runs=found.whole is not None,
         notes=tuple(_notes(found)),
         chart=ChartPart(quality.speeds(found, slots), src),
-        measures=tuple(Choice(MEASURE_NAMES[one], url(view, one, model), one is measure) for one in SpeedMeasure),
-        chips=(Chip("Model", model[1], url(view, measure, None)),) if model else (),
+        measures=tuple(Choice(MEASURE_NAMES[one], url(one, model), one is measure) for one in SpeedMeasure),
         spread=spread_lists(spread, of_spread, has_links=may(actor(), Scope.RUNS_READ, project_id)),
-        table=_table(shown, slots, model, lambda chosen: url(view, measure, chosen)),
+        table=_table(shown, slots, model, lambda chosen: url(measure, chosen)),
         more=len(found.of_models) - len(shown),
     )
     return await render(page)
@@ -175,7 +173,7 @@ async def show(project_id: str) -> ResponseReturnValue:
 async def chart() -> ResponseReturnValue:
     """Return a figure of speed of the project in the query over time."""
     project_id = charted_project()
-    window = range_of(request.args, project_id).window(services().clock())
+    window = range_of(request.args, project_id, SPEED).window(services().clock())
     async with services().cells.of(project_id).reading.snapshot() as connection:
         found = await read_speeds(connection, project_id, window, _measure(), _model())
     return await payload_of(quality.speeds(found, await _slots(found)))

@@ -1,12 +1,11 @@
 """The lists of a project's sessions and traces: sums over a range, sorted and paged."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from typing import ClassVar
 
-from msgspec import Struct
 from msgspec.structs import replace
 from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
@@ -18,11 +17,11 @@ from runtally.runs.run_groups import MAX_PAGES, MAX_RUNS, GroupPage, ListQuestio
 from runtally.usage.overview.project_queries import select_dropped_before
 from runtally.usage.window import TimeSpan
 from webapp import formats, report
-from webapp.addresses import address_of, path_to
 from webapp.pages.panel.narrowing import Choice
-from webapp.pages.project.frame import ProjectFrame, frame_of, heading_of, range_of
+from webapp.pages.project.frame import ReportFrame, frame_of, heading_of, range_of
 from webapp.pages.runs.rows import moment, short
 from webapp.pages.runs.views import session_url, trace_url
+from webapp.project_pages import SESSIONS, TRACES
 from webapp.rendering import Page, render
 from webapp.report import Cell, Head, Table
 from webapp.security import signed_in
@@ -32,8 +31,7 @@ from webapp.zone import local
 
 blueprint = Blueprint("sessions", __name__)
 
-ENDPOINTS = {GroupKind.SESSION: "sessions.sessions", GroupKind.TRACE: "sessions.traces"}
-NAMES = {GroupKind.SESSION: "Sessions", GroupKind.TRACE: "Traces"}
+PAGES = {GroupKind.SESSION: SESSIONS, GroupKind.TRACE: TRACES}
 
 
 class Column(StrEnum):
@@ -56,34 +54,6 @@ SORTS = {
 """The title of each, and how the list is read in its order."""
 
 
-class SessionsView(Struct, frozen=True):
-    """The state of the list."""
-
-    view: View
-    kind: GroupKind
-    sorting: Sorting[Column]
-    page: int = 1
-
-    @classmethod
-    def parse(cls, query: Mapping[str, str], project_id: str, kind: GroupKind) -> "SessionsView":
-        view = range_of(query, project_id)
-        page = query.get("page", "")
-        number = int(page) if page.isascii() and page.isdigit() and len(page) <= len(str(MAX_PAGES)) else 1
-        return cls(view, kind, Sorting.parse(query.get("sort"), Column, Column.COST), max(number, 1))
-
-    @property
-    def url(self) -> str:
-        query = {"sort": self.sorting.text(Column.COST), "page": self.page if self.page > 1 else None}
-        return address_of(
-            ENDPOINTS[self.kind],
-            {**self.view.filter_query, **self.view.live_query, **query},
-            project_id=self.view.project_id or "",
-        )
-
-    def with_view(self, view: View) -> "SessionsView":
-        return replace(self, view=view, page=1)
-
-
 class GroupHead(Head, frozen=True, kw_only=True):
     """The name of a session or a trace in the list."""
 
@@ -95,7 +65,7 @@ class SessionsPage(Page, frozen=True):
 
     fragment: ClassVar[str] = "sessions/_sessions.html"
 
-    frame: ProjectFrame
+    frame: ReportFrame
     kind: GroupKind
     kinds: tuple[Choice, ...]
     heading: str
@@ -107,7 +77,7 @@ class SessionsPage(Page, frozen=True):
 
     @property
     def document_title(self) -> str:
-        return f"{NAMES[self.kind]} · {self.frame.period} · {self.frame.project.name}"
+        return self.frame.title
 
 
 @blueprint.get("/projects/<project_id:project_id>/sessions")
@@ -126,49 +96,50 @@ async def traces(project_id: str) -> ResponseReturnValue:
 
 async def _list(project_id: str, kind: GroupKind) -> ResponseReturnValue:
     demand(actor(), Scope.RUNS_READ, project_id)
-    shown, now = SessionsView.parse(request.args, project_id, kind), services().clock()
-    window = shown.view.window(now)
+    sort, now = request.args.get("sort"), services().clock()
+    sorting, number = Sorting.parse(sort, Column, Column.COST), _page_number(request.args.get("page", ""))
+    view = range_of(request.args, project_id, PAGES[kind]).with_own(sort=sorting.text(Column.COST))
+    window = view.window(now)
     span = TimeSpan(window.start, window.until)
     cell = services().cells.of(project_id)
     async with cell.reading.snapshot() as connection:
         project = await heading_of(connection, project_id)
         dropped_before = await select_dropped_before(connection, project_id)
         kept = span if dropped_before is None else TimeSpan(max(span.since, dropped_before), span.until)
-        question = ListQuestion(
-            project_id, kind, kept, SORTS[shown.sorting.column][1], shown.sorting.is_reversed, shown.page
-        )
+        question = ListQuestion(project_id, kind, kept, SORTS[sorting.column][1], sorting.is_reversed, number)
         found = await read_run_groups(connection, question, now) if kept else GroupPage((), has_more=False)
-    others = {"sort": sort} if (sort := shown.sorting.text(Column.COST)) else {}
-    frame = frame_of(
-        project,
-        shown.view,
-        window,
-        path_to(ENDPOINTS[kind], project_id=project_id),
-        lambda view: shown.with_view(view).url,
-        **others,
-    )
+    frame = frame_of(project, view, window)
+
+    def page_url(other: int) -> str:
+        return view.with_own(page=str(other) if other > 1 else None).url
+
     page = SessionsPage(
         # Further pages are of what was there when the first one was read.
-        frame=frame if shown.page == 1 else replace(frame, live=None),
+        frame=frame if number == 1 else replace(frame, live=None),
         kind=kind,
-        kinds=tuple(Choice(NAMES[one], replace(shown, kind=one, page=1).url, one is kind) for one in GroupKind),
-        heading=_heading(found, kind, shown.page),
-        table=_table(shown, found.groups, now),
+        kinds=tuple(Choice(one.label, replace(view, report=one).url, one is view.report) for one in (SESSIONS, TRACES)),
+        heading=_heading(found, kind, number),
+        table=_table(view, sorting, found.groups, now),
         notes=(
-            *filter(None, [Sorting.mistaken(request.args.get("sort"), Column)]),
+            *filter(None, [Sorting.mistaken(sort, Column)]),
             *_notes(found, kept.since if kept != span else None, is_archived=cell.archived_runs is not None),
         ),
-        previous_url=replace(shown, page=shown.page - 1).url if shown.page > 1 else None,
-        next_url=replace(shown, page=shown.page + 1).url if found.has_more else None,
+        previous_url=page_url(number - 1) if number > 1 else None,
+        next_url=page_url(number + 1) if found.has_more else None,
     )
     return await render(page)
+
+
+def _page_number(text: str) -> int:
+    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(MAX_PAGES))
+    return max(int(text), 1) if is_number else 1
 
 
 def _heading(found: GroupPage, kind: GroupKind, number: int) -> str:
     """Return how many there are, or that these are the first of more."""
     if found.count is None or not found.groups:
-        return NAMES[kind] if number == 1 else f"{NAMES[kind]}, page {number}"
-    return f"{formats.count(found.count)} {kind.value if found.count == 1 else NAMES[kind].lower()}"
+        return PAGES[kind].label if number == 1 else f"{PAGES[kind].label}, page {number}"
+    return f"{formats.count(found.count)} {kind.value if found.count == 1 else PAGES[kind].label.lower()}"
 
 
 def _notes(found: GroupPage, dropped_before: datetime | None, *, is_archived: bool) -> list[str]:
@@ -191,26 +162,24 @@ def _notes(found: GroupPage, dropped_before: datetime | None, *, is_archived: bo
     return notes
 
 
-def _table(shown: SessionsView, groups: Sequence[RunGroup], now: datetime) -> Table:
-    kind = shown.kind
+def _table(view: View, sorting: Sorting[Column], groups: Sequence[RunGroup], now: datetime) -> Table:
+    is_of_traces = view.report is TRACES
     money = formats.column_money(one.cost_usd or Decimal(0) for one in groups)
     titles = {column: title for column, (title, _) in SORTS.items()}
-    headings = headings_of(
-        shown.sorting, titles, frozenset(), lambda sorting: replace(shown, sorting=sorting, page=1).url
-    )
+    headings = headings_of(sorting, titles, frozenset(), lambda one: view.with_own(sort=one.text(Column.COST)).url)
     sorts = {heading.id: heading for heading in headings}
 
     def head(group: RunGroup) -> GroupHead:
-        users, project_id = list_names(group.users), shown.view.project_id or ""
+        users, project_id = list_names(group.users), view.project_id or ""
         parts = [users] if users != formats.NOTHING else []
         parts += [formats.runs(group.runs)] if group.runs is not None else []
         parts += [f"{group.failed:,} failed"] if group.failed else []
         parts += [formats.ago(group.last_at, now)] if group.last_at is not None else []
-        url = session_url if kind is GroupKind.SESSION else trace_url
+        url = trace_url if is_of_traces else session_url
         missing = f"More than {formats.count(MAX_LOOKED_UP)} runs; some figures are left out."
         return GroupHead(
             id=group.id,
-            name=short(group.id) if kind is GroupKind.TRACE else group.id,
+            name=short(group.id) if is_of_traces else group.id,
             title=missing if group.models is None else None,
             summary=" · ".join(parts),
             url=url(project_id, group.id),
@@ -236,7 +205,7 @@ def _table(shown: SessionsView, groups: Sequence[RunGroup], now: datetime) -> Ta
         report.Column(sorts[Column.FAILED], failed),
         report.Column(sorts[Column.COST], cost, "number", "run-cost"),
     )
-    return report.table_of(kind.value.capitalize(), head, columns, groups)
+    return report.table_of("Trace" if is_of_traces else "Session", head, columns, groups)
 
 
 def cost_text(group: RunGroup, money: formats.Write = formats.money) -> str:

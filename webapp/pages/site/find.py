@@ -11,7 +11,7 @@ from quart.typing import ResponseReturnValue
 from api.current import actor, services
 from runtally.access import saved_views
 from runtally.access.scopes import Permission, Scope, may
-from runtally.audit import Actor, ActorKind
+from runtally.audit import Actor
 from runtally.cells.cell import Cell
 from runtally.fields import MAX_NAME, trimmed
 from runtally.models.saved_view import SavedView
@@ -23,7 +23,7 @@ from webapp.addresses import address_of, path_to
 from webapp.guides import guide_url, titles
 from webapp.pages.project.settings import SECTIONS
 from webapp.pages.runs.views import run_url, runs_url
-from webapp.query_names import PAGES
+from webapp.project_pages import BREAKDOWN, PROJECT_PAGES, REPORTS
 from webapp.rendering import Page, render, wants_part
 from webapp.security import signed_in
 
@@ -62,9 +62,13 @@ _ACTIONS = (
     ("share by a link", "shared_links.show", ""),
     ("rename, hide or delete", "project_general.show", ""),
 )
-_PART_WORDS = (
-    "runs sessions errors speed cache compare experiments budgets what if send runs releases users "
-    f"settings {' '.join((*(name for name, _ in SECTIONS), *(label for label, *_ in _ACTIONS)))}"
+_PART_WORDS = " ".join(
+    (
+        *(page.found_as for page in PROJECT_PAGES),
+        *("send runs", "releases", "users", "settings"),
+        *(name for name, _ in SECTIONS),
+        *(label for label, *_ in _ACTIONS),
+    )
 ).casefold()
 """What the pages of a project are called, together."""
 
@@ -151,21 +155,15 @@ def _parts_named(reader: Actor, projects: Sequence[tuple[str, str]], text: str) 
 def _parts_of(reader: Actor, project_id: str) -> Iterator[tuple[str, str]]:
     """Yield the pages of a project that the reader may open, and what can be done there."""
     sees_runs, may_edit = may(reader, Scope.RUNS_READ, project_id), may(reader, Permission.EDIT_PROJECT, project_id)
-    if sees_runs:
-        yield "runs", runs_url(project_id=project_id)
-        yield "sessions", path_to("sessions.sessions", project_id=project_id)
-    for part in ("errors", "speed", "cache", "compare"):
-        yield part, path_to(f"{part}.show", project_id=project_id)
-    yield "experiments", address_of("experiments.experiments", {"project": project_id})
-    yield "budgets", path_to("project_budgets.budgets", project_id=project_id)
-    if reader.kind is not ActorKind.LINK:
-        yield "what if", path_to("project_costs.costs", project_id=project_id)
+    for page in PROJECT_PAGES:
+        if page.found_as and page.is_open_to(reader, project_id):
+            yield page.found_as, page.address(project_id)
     if may_edit:
         for section, endpoint in SECTIONS:
             yield f"settings · {section}", path_to(endpoint, project_id=project_id)
         yield "send runs", path_to("send_runs.show", project_id=project_id)
     for dimension, label in (("metadata.release", "releases"), *([("user", "users")] if sees_runs else [])):
-        yield label, address_of("breakdown.breakdown", {"project": project_id, "by": dimension})
+        yield label, BREAKDOWN.address(project_id, {"by": dimension})
     if may_edit:
         for label, endpoint, place in _ACTIONS:
             yield label, f"{path_to(endpoint, project_id=project_id)}{place}"
@@ -190,11 +188,13 @@ async def _views(reader: Actor, text: str) -> list[Result]:
 
     found = await services().cells.ask_each(None, of_cell)
     return [
-        Result("View", f"{view.name} in {view.project_id}", PAGES[view.page].url(view.project_id, view.query))
+        Result(
+            "View", f"{view.name} in {view.project_id}", REPORTS[view.page].saved_address(view.project_id, view.query)
+        )
         for view in sorted(
             (view for of_one in found for view in of_one), key=lambda one: (one.name.lower(), one.project_id)
         )[:SHOWN]
-        if view.page in PAGES and may(reader, PAGES[view.page].scope, view.project_id)
+        if view.page in REPORTS and REPORTS[view.page].is_open_to(reader, view.project_id)
     ]
 
 
