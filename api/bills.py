@@ -23,9 +23,8 @@ from api.reply import Reply, answered, reply
 from api.sent import asked_as, sent_as
 from runtally.access.scopes import Scope, demand
 from runtally.bills import store
-from runtally.bills.alert import alert
+from runtally.bills.alert import WORDS, alert, as_csv
 from runtally.bills.compare import Comparison, Difference, Reason
-from runtally.bills.export import WORDS, as_csv
 from runtally.bills.read import read_comparison
 from runtally.bills.rows import Report, read_report
 from runtally.errors import (

@@ -15,8 +15,7 @@ from api.ingest_body import sent_request
 from api.request import Request
 from runtally.errors import InvalidKey, RateLimited, RuntallyError
 from runtally.limits.rate import MINUTE, Decision, Rate, per_minute
-from runtally.limits.source import source_of
-from runtally.limits.wrong_keys import WrongKeys, too_many
+from runtally.limits.wrong_keys import WrongKeys, source_of, too_many
 from runtally.settings import Settings
 
 

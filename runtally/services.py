@@ -18,14 +18,13 @@ from runtally.cells.cells import Cells
 from runtally.clock import Clock, system_clock
 from runtally.db import pair
 from runtally.db.database import Connection, Database
-from runtally.directory.directory import refuse_unnamed_cells
+from runtally.directory import refuse_unnamed_cells
 from runtally.errors import StoreUnavailable
 from runtally.ingest.accept import Intake
-from runtally.jobs.loop import Job, running
-from runtally.jobs.registry import erasing_job, expire_limits_job, prices_job, repricing_job
+from runtally.jobs import Job, expire_limits_job, job, running
 from runtally.limits.downloads import Downloads
 from runtally.limits.limiter import Limiter
-from runtally.names.live import LiveNames
+from runtally.names import LiveNames
 from runtally.otlp.receive import Receiver
 from runtally.pricing.book import LivePrices
 from runtally.pricing.catalogue import Comparison
@@ -143,7 +142,7 @@ def _jobs(settings: Settings, control: Database, cells: Cells, prices: LivePrice
     """Return what is done once, not for each cell."""
     repricer = Repricer(control, cells.databases, prices, clock, queued=bool(settings.service_sync_sign))
     eraser = Eraser(control, lambda: [(cell.name, _places(control, cell)) for cell in cells.every], clock)
-    jobs = [prices_job(prices), repricing_job(repricer), erasing_job(eraser)]
+    jobs = [job("prices", prices.refresh), job("repricing", repricer.work), job("erasing", eraser.work)]
     return jobs if settings.rate_limit_redis_url else [*jobs, expire_limits_job(control)]
 
 

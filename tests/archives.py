@@ -22,7 +22,7 @@ from runtally.archive.store import Folder, Store
 from runtally.audit import OPERATOR
 from runtally.db.database import Database
 from runtally.models.run import CostSource, Status, StoredRun
-from runtally.retention.dropping import Dropper
+from runtally.retention import Dropper
 from tests.serving import settings_for
 
 NOW = datetime(2026, 6, 15, 12, 34, 56, 789012, tzinfo=UTC)

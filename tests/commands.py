@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
-from runtally.jobs import registry
+from runtally import jobs
 from webapp.cli import COMMANDS, main
 
 SECONDS = 60.0
@@ -27,14 +27,13 @@ forked.set_forkserver_preload(
 
 
 # Of these no test waits for the next pass: it makes one itself, or reads what waits as well.
-SELDOM = ("MERGE_SECONDS", "PRICES_SECONDS", "PRICES_MAX_SECONDS", "KEYS_SECONDS", "SEND_SECONDS")
+SELDOM = ("merge", "merge dimensions", "prices", "unpriced", "repricing", "erasing", "tracked keys", "send alerts")
 SELDOM_SECONDS = 10.0
 
 
 def work_seldom() -> None:
     """Let the jobs of this process look rarely whether there is work, since several servers run while all tests do."""
-    for name in SELDOM:
-        setattr(registry, name, SELDOM_SECONDS)
+    jobs.PAUSES.update(dict.fromkeys(SELDOM, (SELDOM_SECONDS, SELDOM_SECONDS)))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from runtally.access.queries import OpenLink
 from runtally.audit import Actor
 from runtally.errors import InvalidCredentials, NotConfigured, PasswordsBusy, RateLimited
 from runtally.limits.rate import Rate
-from runtally.limits.source import source_of
+from runtally.limits.wrong_keys import source_of
 from runtally.models.user import User
 from runtally.settings import Settings
 from webapp.addresses import cookies_are_secure

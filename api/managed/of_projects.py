@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Self
 from msgspec import Meta, field
 
 from api.managed.kind import At, Key, OfAll, Resource
+from runtally import names, tracking
 from runtally.access import projects
 from runtally.access.scopes import Scope
 from runtally.budgets import edit as budgets
@@ -18,8 +19,6 @@ from runtally.experiments.verdict import Thresholds
 from runtally.fields import trimmed
 from runtally.models.dimension import KeyState
 from runtally.money import plain
-from runtally.names import edit as names
-from runtally.tracking import keys as tracking
 from runtally.usage.dimensions import canonical_key, dimension_named
 
 

@@ -15,8 +15,7 @@ from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.ids import uuid7
 from runtally.ingest.queries import insert_runs
-from runtally.jobs.loop import running
-from runtally.jobs.registry import merge_job
+from runtally.jobs import merge_job, running
 from runtally.models.run import CostSource, Status, StoredRun
 
 CONNECTIONS = (1, 8, 32)

@@ -24,8 +24,7 @@ from runtally.fields import MAX_NAME, trimmed
 from runtally.models.colour import Colour
 from runtally.models.erasure import Erasure, ErasureState
 from runtally.money import plain
-from runtally.names.live import LiveNames
-from runtally.names.rules import is_hash
+from runtally.names import LiveNames, is_hash
 from runtally.usage.dimensions import BY_MODEL, USER
 
 LISTED = 20

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from runtally.access.scopes import Scope, may
 from runtally.audit import Actor
-from runtally.names.live import LiveNames
+from runtally.names import LiveNames
 
 
 @dataclass(frozen=True, slots=True)

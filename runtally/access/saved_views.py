@@ -9,14 +9,14 @@ from sqlalchemy import func
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from runtally import names
 from runtally.access import projects
 from runtally.access.scopes import Permission, may
 from runtally.audit import Actor, ActorKind, Change, record
 from runtally.errors import Forbidden, InvalidName, NotFound
 from runtally.models.name_rule import NameStorage
 from runtally.models.saved_view import SavedView
-from runtally.names import edit as names
-from runtally.names.rules import is_hash
+from runtally.names import is_hash
 
 MAX_NAME = 80
 MAX_VIEWS = 100

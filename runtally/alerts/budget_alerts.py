@@ -10,12 +10,12 @@ from decimal import Decimal
 from typing import Final, NamedTuple
 
 from runtally.alerts.budget_message import part_subject
-from runtally.budgets import spending_queries
+from runtally.budgets import queries
 from runtally.budgets.spending import BudgetState, Spending, least_to_alert_usd, read_state, spent_in
 from runtally.budgets.terms import BudgetTerms
 from runtally.clock import start_of_day
 from runtally.db.database import Connection
-from runtally.names.live import LiveNames
+from runtally.names import LiveNames
 
 VALUES_QUIET: Final = timedelta(hours=1)
 """A budget for each value has at most one alert on each share in this time; the next names all values that came meanwhile."""
@@ -69,12 +69,12 @@ class BudgetWatch:
         What whole projects have spent is read for all budgets at once, and is enough to leave out most: no value has
         cost more than its project.
         """
-        terms = await spending_queries.select_terms(connection)
-        before, changed = end_of_yesterday(now), await spending_queries.select_changed(connection, start_of_day(now))
+        terms = await queries.select_terms(connection)
+        before, changed = end_of_yesterday(now), await queries.select_changed(connection, start_of_day(now))
         ended = [one for one in terms if one.period_name(before) != one.period_name(now) and one.place not in changed]
         looks = dict[Look, datetime]()
         for at, of in ((now, terms), (before, ended)):
-            spent = await spending_queries.select_spent(connection, {one.project_id for one in of}, at, others)
+            spent = await queries.select_spent(connection, {one.project_id for one in of}, at, others)
             looks |= {
                 Look(one, one.period_name(at), spent_in(one, spent)): at
                 for one in of

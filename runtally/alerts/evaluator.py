@@ -18,16 +18,16 @@ from runtally.alerts.rule_message import rule_message
 from runtally.alerts.rule_watch import RuleWatch
 from runtally.alerts.week import Week
 from runtally.budgets import queries
-from runtally.budgets.month import Month
-from runtally.budgets.spending_queries import select_changed
+from runtally.budgets.queries import select_changed
 from runtally.budgets.terms import OF_MONTH
+from runtally.budgets.use import Month
 from runtally.clock import Clock, start_of_day
 from runtally.db.database import Connection, Database
 from runtally.db.probe import Watch
 from runtally.errors import StoreUnavailable
 from runtally.ids import uuid7
 from runtally.models.rollup import ALL_PROJECTS_KEY
-from runtally.names.live import LiveNames
+from runtally.names import LiveNames
 from runtally.paths import path_of
 
 QUIET: Final = timedelta(hours=6)

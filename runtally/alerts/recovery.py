@@ -16,7 +16,7 @@ from runtally.alerts.recovery_queries import OpenAlert
 from runtally.alerts.rule_message import OF_USUAL
 from runtally.alerts.rule_watch import finished_hour, last_hour, read_last_hour, read_usual
 from runtally.alerts.rules import RULE_KINDS, Rule, is_usual, keeps_threshold
-from runtally.budgets import queries, spending_queries
+from runtally.budgets import queries
 from runtally.db.database import Connection
 from runtally.models.alert import AlertKind
 from runtally.usage.window import TimeSpan, floor
@@ -91,7 +91,7 @@ async def _kept(connection: Connection, rules: Collection[Rule], span: TimeSpan,
 async def _budgets(connection: Connection, opened: Sequence[OpenAlert], now: datetime) -> list[OpenAlert]:
     current = {
         *((use.project_id, month_subject(use)) for use in await queries.select_uses(connection, now)),
-        *((one.project_id, one.subject(now)) for one in await spending_queries.select_terms(connection)),
+        *((one.project_id, one.subject(now)) for one in await queries.select_terms(connection)),
     }
     return [
         one

@@ -1,16 +1,17 @@
 """Keep bills: what the vendor's report says, who gave it and when; never the file itself."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
+import msgspec
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.audit import Actor, Change, record
 from runtally.bills.rows import DAY, BillRow, Report, span_of, within
-from runtally.bills.stored import as_stored, stored_rows
 from runtally.clock import next_month
 from runtally.errors import Detail, InvalidBill, NotFound
 from runtally.fields import trimmed
@@ -177,3 +178,14 @@ def _shown(bill: Bill) -> dict[str, object]:
     digests = ", ".join(one["sha256"][:12] for one in bill.files)
     amount = None if bill.amount_usd is None else plain(bill.amount_usd)
     return {"amount_usd": amount, "tolerance_usd": bill.tolerance_usd, "files": digests or None}
+
+
+def as_stored(rows: Sequence[BillRow]) -> list[dict[str, Any]]:
+    """Return rows as JSON."""
+    found: list[dict[str, Any]] = msgspec.to_builtins(rows)
+    return found
+
+
+def stored_rows(stored: Sequence[Mapping[str, Any]]) -> list[BillRow]:
+    """Return the rows of JSON that `as_stored` made."""
+    return msgspec.convert(stored, list[BillRow])

@@ -7,6 +7,7 @@ from decimal import Decimal, InvalidOperation
 from sqlmodel import func, or_, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from runtally import tracking
 from runtally.audit import Actor, Change, record
 from runtally.errors import Detail, InvalidBudget, NotFound
 from runtally.fields import trimmed
@@ -16,9 +17,7 @@ from runtally.models.name_rule import NameRule, NameStorage
 from runtally.models.project import Project
 from runtally.models.rollup import ALL_PROJECTS_KEY
 from runtally.money import MAX_USD
-from runtally.names.live import LiveNames
-from runtally.names.rules import is_hash
-from runtally.tracking import keys
+from runtally.names import LiveNames, is_hash
 from runtally.usage.dimensions import BY_MODEL, USER, dimension_named, dimension_of_key
 
 ALERT_PERCENTS = (50, 80, 100)
@@ -50,7 +49,7 @@ async def list_choices(session: AsyncSession, project_id: str, now: datetime) ->
     """List the dimensions that a budget can limit: those with stored sums, which are fewer over all projects."""
     if project_id == ALL_PROJECTS_KEY:
         return _OF_MODELS
-    tracked = await keys.list_keys(session, project_id, now)
+    tracked = await tracking.list_keys(session, project_id, now)
     return (*_OF_MODELS, *(dimension_of_key(one.key).name for one in tracked if one.state is KeyState.TRACKED))
 
 

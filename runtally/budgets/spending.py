@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
-from runtally.budgets.spending_queries import select_terms
+from runtally.budgets.queries import select_terms
 from runtally.budgets.terms import BudgetTerms
 from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked, Forbidden, InvalidFilter
 from runtally.models.budget import BudgetPeriod
 from runtally.models.name_rule import NameStorage
-from runtally.names.live import LiveNames
+from runtally.names import LiveNames
 from runtally.usage.dimensions import OTHER
 from runtally.usage.groups.groups import read_groups_of
 from runtally.usage.groups.queries import select_tracked

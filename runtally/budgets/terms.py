@@ -5,7 +5,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TypeAlias
 
-from runtally.budgets.month import Month
+from runtally.budgets.use import Month
 from runtally.clock import DAY, start_of_day
 from runtally.models.budget import ALL_RUNS, EACH_VALUE, BudgetPeriod
 from runtally.money import plain

@@ -8,10 +8,39 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Self
 
-from runtally.budgets.month import Month
+from runtally.clock import DAY, next_month, start_of_day
 from runtally.models.rollup import GRAINS
 from runtally.money import in_proportion
+
+
+@dataclass(frozen=True, slots=True)
+class Month:
+    """A calendar month: `end` is the first moment of the next one."""
+
+    start: datetime
+    end: datetime
+
+    @classmethod
+    def of(cls, at: datetime) -> Self:
+        """Return the month that contains this moment."""
+        start = start_of_day(at).replace(day=1)
+        return cls(start, next_month(start))
+
+    @property
+    def days(self) -> int:
+        return (self.end - self.start) // DAY
+
+    @property
+    def name(self) -> str:
+        """The month as in ISO 8601: 2026-11."""
+        return f"{self.start:%Y-%m}"
+
+    def day_of(self, at: datetime) -> int:
+        """Return the day of the month that contains this moment, counted from 0."""
+        return (at - self.start) // DAY
+
 
 PACE = timedelta(days=7)
 # A shorter time says nothing about a month.

@@ -7,6 +7,7 @@ connections.
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Self
 
 from runtally.alerts.evaluator import AlertEvaluator
@@ -20,28 +21,12 @@ from runtally.clock import Clock
 from runtally.db.database import Database, reporting_database
 from runtally.db.probe import Watch
 from runtally.db.replica import Reader
-from runtally.directory.directory import Membership
+from runtally.directory import Membership
 from runtally.experiments.shared import SharedVerdicts
 from runtally.ingest.accept import Ingest
 from runtally.ingest.writer import Writer
-from runtally.jobs.loop import running
-from runtally.jobs.registry import (
-    evaluate_alerts_job,
-    expire_alerts_job,
-    expire_job,
-    merge_dimensions_job,
-    merge_job,
-    names_job,
-    otlp_clients_job,
-    relay_job,
-    replica_job,
-    retention_job,
-    rules_job,
-    send_alerts_job,
-    tracked_keys_job,
-    unpriced_job,
-)
-from runtally.names.live import LiveNames
+from runtally.jobs import chores, job, long_job, running
+from runtally.names import LiveNames
 from runtally.otlp.clients import ClientCounts
 from runtally.otlp.receive import Receiver
 from runtally.pricing.book import LivePrices
@@ -49,8 +34,7 @@ from runtally.pricing.repricing.unpriced import UnpricedRuns
 from runtally.privacy import ContentRule
 from runtally.reporting.opening import opened_relay
 from runtally.reporting.sync import ReportingSync
-from runtally.retention.dropping import Dropper
-from runtally.retention.rules import LiveRetention
+from runtally.retention import Dropper, LiveRetention
 from runtally.settings import MAIN, RelayMode, Settings
 from runtally.usage.memo import DayMemo
 
@@ -163,19 +147,15 @@ class Cell:
             clients = ClientCounts(clock)
             archive = Archive.of(settings, working, clock)
             jobs = [
-                merge_job(working, clock),
-                merge_dimensions_job(working, clock),
-                tracked_keys_job(working, clock),
-                expire_job(working, clock),
-                unpriced_job(unpriced),
-                rules_job(retention),
-                names_job(names),
-                otlp_clients_job(clients, working),
-                retention_job(Dropper(working, settings.retention_days, clock, archive)),
-                evaluate_alerts_job(AlertEvaluator(working, clock, settings.public_url, further, names)),
-                send_alerts_job(AlertSender(working, channels, clock)),
-                expire_alerts_job(working, clock),
-                *([replica_job(reading)] if reading.has_replica else []),
+                *chores(working, clock),
+                job("unpriced", unpriced.work),
+                job("retention rules", retention.refresh),
+                job("names", names.refresh),
+                job("otlp clients", partial(clients.write, working)),
+                long_job("retention", Dropper(working, settings.retention_days, clock, archive).work),
+                job("evaluate alerts", AlertEvaluator(working, clock, settings.public_url, further, names).evaluate),
+                job("send alerts", AlertSender(working, channels, clock).work),
+                *([job("replica", reading.check)] if reading.has_replica else []),
             ]
             async with running(jobs):
                 yield cls(
@@ -204,5 +184,5 @@ async def _relaying(settings: Settings, database: Database, reporting: Database,
     if settings.relay is RelayMode.OFF or not settings.service_sync_sign:
         yield
         return
-    async with opened_relay(settings, database, reporting, clock) as relay, running([relay_job(relay)]):
+    async with opened_relay(settings, database, reporting, clock) as relay, running([long_job("relay", relay.work)]):
         yield

@@ -14,16 +14,12 @@ from runtally.clock import Clock
 from runtally.db.combined import CombinedReads, gathered
 from runtally.db.database import Connection, Database
 from runtally.db.probe import Watch
-from runtally.directory.directory import Directory, Membership
+from runtally.directory import Directory, Membership
 from runtally.errors import CellRequired, StoreUnavailable, UnknownCell
 from runtally.experiments.shared import Verdicts, VerdictsOfSeveral
 from runtally.ingest.accept import Intake
 from runtally.ingest.routed import RoutedIngest
-from runtally.jobs.loop import running
-from runtally.jobs.registry import (
-    directory_job,
-    watch_job,
-)
+from runtally.jobs import job, running
 from runtally.otlp.clients import Tally
 from runtally.otlp.receive import Receiver
 from runtally.pricing.book import LivePrices
@@ -253,7 +249,8 @@ class Cells:
                 own, others = (settings, further) if name == MAIN else (settings_of(name, settings), ())
                 opening = Cell.opened(own, connections, prices, channels, clock, others)
                 cells[name] = await opened.enter_async_context(opening)
-            await opened.enter_async_context(running([directory_job(directory), *map(watch_job, watches.values())]))
+            jobs = [job("directory", directory.refresh), *(job("watch", watch.check) for watch in watches.values())]
+            await opened.enter_async_context(running(jobs))
             yield cls(cells, directory, settings, watches)
 
 

@@ -14,12 +14,12 @@ from runtally.ingest.decode import BadRun, DecodedRun, IngestRequest, SentReques
 from runtally.ingest.normalize import NormalRun, normalize
 from runtally.ingest.writer import Writer
 from runtally.models.run import StoredRun
-from runtally.names.live import LiveNames
+from runtally.names import LiveNames
 from runtally.pricing.book import LivePrices
 from runtally.pricing.cost import resolve_cost
 from runtally.pricing.match import FREE
 from runtally.privacy import ContentRule
-from runtally.retention.rules import LiveRetention
+from runtally.retention import LiveRetention
 from runtally.settings import Settings
 from runtally.telemetry import count_runs
 from runtally.waiter import Then, Waiter

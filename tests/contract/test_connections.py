@@ -11,7 +11,7 @@ import pytest
 from quart import Quart
 
 from runtally.limits import wrong_keys
-from runtally.limits.source import source_of
+from runtally.limits.wrong_keys import source_of
 from tests.factories import make_run
 from tests.lines import Heard, Line, known, request
 from tests.serving import INGEST_KEY, PATIENCE_SECONDS

@@ -21,7 +21,7 @@ from runtally.errors import Forbidden
 from runtally.ingest.queries import insert_runs
 from runtally.models.budget import Budget
 from runtally.models.run import Status
-from runtally.names.live import LiveNames
+from runtally.names import LiveNames
 from runtally.pricing.book import LivePrices
 from runtally.pricing.catalogue import sync
 from tests import commands

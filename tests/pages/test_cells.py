@@ -16,15 +16,15 @@ from quart import Quart, Response
 from quart.testing.app import LifespanError
 
 from api.current import EXTENSION
+from runtally import directory
 from runtally.audit import OPERATOR
-from runtally.budgets.read import get_use
+from runtally.budgets.queries import get_use
 from runtally.budgets.use import Use
 from runtally.cells.cell import PAGE_CONNECTIONS
 from runtally.clock import system_clock
 from runtally.db import database as pools
 from runtally.db.database import Database
 from runtally.db.schema import CELL, REPORTING
-from runtally.directory import adding, queries
 from runtally.reporting.read import get_relay_status
 from runtally.runs import read
 from runtally.runs.sources import RunSource
@@ -70,7 +70,7 @@ class Cells:
     async def open(self, *names: str) -> None:
         """Let new projects be put into these cells alone."""
         for name in ("main", "eu"):
-            await adding.let_take(self.main, OPERATOR, name, is_open=name in names)
+            await directory.let_take(self.main, OPERATOR, name, is_open=name in names)
 
     @asynccontextmanager
     async def with_url(self, eu_url: str) -> AsyncIterator[Quart]:
@@ -92,7 +92,7 @@ async def cells(urls: tuple[str, str]) -> AsyncIterator[Cells]:
     main_url, eu_url = urls
     async with Database(main_url) as main, Database(eu_url) as eu:
         for name, database in (("main", main), ("eu", eu)):
-            await adding.add(main, name, database, system_clock())
+            await directory.add(main, name, database, system_clock())
         app = create_app(settings_for(main_url, service_dev_mode=True, cell_urls={"eu": eu_url}))
         async with app.test_app() as running:
             cells = Cells(running.app, main, eu, main_url, eu_url)  # type: ignore[attr-defined]  # As above.
@@ -126,11 +126,11 @@ async def test_a_new_project_is_put_into_an_open_cell_and_stays_there(cells: Cel
 async def test_a_new_project_goes_where_the_fewest_are(cells: Cells) -> None:
     await cells.open("main", "eu")
     async with cells.main.connection() as connection:
-        before = {one.name: one.projects for one in await queries.select_cells(connection)}
+        before = {one.name: one.projects for one in await directory.select_cells(connection)}
     for number in range(abs(before["main"] - before["eu"]) + 2):
         await cells.post(f"even-{number}")
     async with cells.main.connection() as connection:
-        after = {one.name: one.projects for one in await queries.select_cells(connection)}
+        after = {one.name: one.projects for one in await directory.select_cells(connection)}
 
     assert abs(after["main"] - after["eu"]) <= 1
 
@@ -521,7 +521,7 @@ async def test_a_dead_cell_refuses_its_own_projects_and_is_named(cells: Cells) -
 async def test_a_url_that_leads_to_another_cell_opens_nothing(cells: Cells, postgres: Postgres) -> None:
     us_url = postgres.create_migrated("cells_us", CELL, REPORTING)
     async with Database(us_url) as us:
-        await adding.add(cells.main, "us", us, system_clock())
+        await directory.add(cells.main, "us", us, system_clock())
         try:
             with pytest.raises(LifespanError, match="CELL_URLS has no URL of the cell us"):
                 async with cells.with_url(us_url):

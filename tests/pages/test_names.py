@@ -12,7 +12,7 @@ from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.errors import StoreUnavailable
 from runtally.models.user import Role
-from runtally.names.live import LiveNames
+from runtally.names import LiveNames
 from tests.factories import make_run
 from tests.pages.conftest import Invite, Post, SignIn, ago
 from tests.pages.looking import Outline, html_of, text_of

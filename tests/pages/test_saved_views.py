@@ -7,13 +7,13 @@ from urllib.parse import parse_qsl, urlencode
 import pytest
 from quart.typing import TestClientProtocol as Browser
 
+from runtally import names
 from runtally.access import saved_views
 from runtally.access.scopes import Scope
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.models.user import Role
-from runtally.names import edit as names
 from tests.factories import make_run
 from tests.pages.conftest import Invite, Post, SignIn
 from tests.pages.looking import html_of, text_of

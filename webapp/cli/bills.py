@@ -11,9 +11,8 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from api.bills import answer_of, info
 from runtally.audit import OPERATOR
 from runtally.bills import store
-from runtally.bills.alert import alert
+from runtally.bills.alert import WORDS, alert, as_csv
 from runtally.bills.compare import Comparison, Difference
-from runtally.bills.export import WORDS, as_csv
 from runtally.bills.read import read_comparison
 from runtally.bills.rows import DAY, read_report
 from runtally.clock import system_clock

@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 
 import click
 
+from runtally import directory
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.db.schema import CELL, CONTROL, REPORTING, History, advice, are_current, is_current, version_of
-from runtally.directory import adding, queries
-from runtally.directory.directory import Directory, Membership
+from runtally.directory import Directory, Membership
 from runtally.embedded.lifecycle import database_url
 from runtally.errors import AwaitedCell, SettingsError, StoreUnavailable, WrongCell
 from runtally.settings import MAIN, Settings, load_settings
@@ -40,9 +40,9 @@ def list_cells(*, as_json: bool) -> None:
     Example: runtally cells list
     """
 
-    async def work(_settings: Settings, control: Database) -> list[queries.ListedCell]:
+    async def work(_settings: Settings, control: Database) -> list[directory.ListedCell]:
         async with control.connection() as connection:
-            return await queries.select_cells(connection)
+            return await directory.select_cells(connection)
 
     found = with_control(work)
     if as_json:
@@ -89,8 +89,8 @@ def open_(name: str) -> None:
 
     async def work(_settings: Settings, control: Database) -> list[str]:
         # A server that knew of no cells may have made projects meanwhile.
-        elsewhere = await adding.record_projects(control, MAIN, control, system_clock())
-        await adding.let_take(control, OPERATOR, name, is_open=True)
+        elsewhere = await directory.record_projects(control, MAIN, control, system_clock())
+        await directory.let_take(control, OPERATOR, name, is_open=True)
         return elsewhere
 
     elsewhere = with_control(work)
@@ -113,7 +113,7 @@ def drain(name: str) -> None:
     """
 
     async def work(_settings: Settings, control: Database) -> None:
-        await adding.let_take(control, OPERATOR, name, is_open=False)
+        await directory.let_take(control, OPERATOR, name, is_open=False)
 
     with_control(work)
     click.echo(f"No new projects are put into cell {name} from now on.")
@@ -189,7 +189,7 @@ async def _refuse(url: str, name: str, cell_url: str) -> None:
             error.cell = name
             raise
         if not is_new:
-            await adding.refuse_foreign(control, name, cell)
+            await directory.refuse_foreign(control, name, cell)
 
 
 async def _is_new(name: str, cell: Database) -> bool:
@@ -207,7 +207,7 @@ async def _is_new(name: str, cell: Database) -> bool:
 
 async def _add(url: str, name: str, cell_url: str) -> None:
     async with Database(url) as control, Database(cell_url) as cell:
-        await adding.add(control, MAIN, control, system_clock())
-        await adding.record_projects(control, MAIN, control, system_clock())
-        await adding.add(control, name, cell, system_clock())
-        await adding.record_projects(control, name, cell, system_clock())
+        await directory.add(control, MAIN, control, system_clock())
+        await directory.record_projects(control, MAIN, control, system_clock())
+        await directory.add(control, name, cell, system_clock())
+        await directory.record_projects(control, name, cell, system_clock())

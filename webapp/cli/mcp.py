@@ -14,7 +14,7 @@ from runtally.db.database import Database
 from runtally.errors import SettingsError
 from runtally.extras import Extra
 from runtally.limits.limiter import Limiter
-from runtally.names.live import LiveNames
+from runtally.names import LiveNames
 from runtally.pricing.book import LivePrices
 from runtally.settings import Settings, load_settings
 from webapp.cli.opening import with_control

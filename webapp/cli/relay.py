@@ -10,8 +10,7 @@ import click
 from runtally.audit import OPERATOR, Change, record
 from runtally.clock import system_clock
 from runtally.db.database import Database, reporting_database
-from runtally.jobs.loop import repeat
-from runtally.jobs.registry import relay_job
+from runtally.jobs import long_job, repeat
 from runtally.reporting.opening import opened_relay
 from runtally.reporting.outbox_queries import retry_parked, select_parked
 from runtally.reporting.read import get_relay_status
@@ -88,7 +87,7 @@ async def _push_until_a_signal(settings: Settings, database: Database) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with _relay_of(settings, database) as relay:
         click.echo(f"Pushing runs to {relay.receiver}; Ctrl-C ends it.")
-        await repeat(relay_job(relay), stop)
+        await repeat(long_job("relay", relay.work), stop)
 
 
 @asynccontextmanager

@@ -12,8 +12,7 @@ from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.fields import parse_whole
 from runtally.models.project import KEPT_FOR_EVER, Project
-from runtally.retention.dropping import RULE_SPREAD_SECONDS, Dropper
-from runtally.retention.rules import kept_days
+from runtally.retention import RULE_SPREAD_SECONDS, Dropper, kept_days
 from runtally.settings import Settings, load_settings
 from webapp.cli.ids import ID
 from webapp.cli.opening import with_database

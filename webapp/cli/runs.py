@@ -15,8 +15,7 @@ from runtally.db.database import Database
 from runtally.db.replica import Reader
 from runtally.errors import ArchiveError
 from runtally.money import plain
-from runtally.names.live import LiveNames
-from runtally.names.rules import is_hash
+from runtally.names import LiveNames, is_hash
 from runtally.runs.export import ExportSource, Format, export
 from runtally.runs.position import Direction, Position
 from runtally.runs.read import RunPage, read_page

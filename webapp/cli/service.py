@@ -17,7 +17,7 @@ from runtally.access.invitations import set_up
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.db.schema import CONTROL, LIVE, REPORTING, version_of
-from runtally.directory.directory import refuse_unnamed_cells
+from runtally.directory import refuse_unnamed_cells
 from runtally.doctor import WEAK, State, examine_settings
 from runtally.errors import ArchiveError, ForeignArchive, RuntallyError, StoreUnavailable
 from runtally.pricing.catalogue import seed_if_empty

@@ -10,7 +10,7 @@ from runtally.access import projects
 from runtally.access.name_mask import NameMask
 from runtally.access.scopes import Scope, demand, may
 from runtally.audit import Actor
-from runtally.budgets.read import get_use
+from runtally.budgets.queries import get_use
 from runtally.budgets.spending import BudgetState, read_states
 from runtally.budgets.use import Use
 from runtally.clock import Clock
@@ -19,7 +19,7 @@ from runtally.db.database import READ_SECONDS, Database
 from runtally.errors import InvalidFilter, NotFound, ProjectNotInferred
 from runtally.fields import camel
 from runtally.money import from_pico, plain
-from runtally.names.live import LiveNames
+from runtally.names import LiveNames
 from runtally.pricing.book import LivePrices
 from runtally.pricing.cost import MILLION
 from runtally.pricing.rates import per_text, usd_per_units

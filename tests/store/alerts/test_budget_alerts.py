@@ -15,7 +15,7 @@ from runtally.budgets.spending import BudgetState, read_states
 from runtally.db.database import Database
 from runtally.ids import uuid7
 from runtally.ingest.queries import insert_runs
-from runtally.names.live import LiveNames
+from runtally.names import LiveNames
 from runtally.usage.groups.groups import read_groups_of
 from runtally.usage.groups.slices import WaitingRuns, select_waiting
 from runtally.usage.upkeep.dimensions import merge_dimensions

@@ -6,6 +6,7 @@ from decimal import Decimal
 import pytest
 from sqlmodel import col, select
 
+from runtally import names as name_edit
 from runtally.access.name_mask import NameMask
 from runtally.alerts.evaluator import AlertEvaluator
 from runtally.audit import ANYONE, OPERATOR
@@ -17,9 +18,7 @@ from runtally.ids import uuid7
 from runtally.ingest.queries import insert_runs
 from runtally.models.audit import AuditEntry
 from runtally.models.budget import Budget
-from runtally.names import edit as name_edit
-from runtally.names.live import LiveNames
-from runtally.names.rules import hash_name
+from runtally.names import LiveNames, hash_name
 from runtally.usage import masking
 from runtally.usage.dimensions import DIMENSIONS
 from runtally.usage.filter import RunFilter

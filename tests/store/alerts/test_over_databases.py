@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from runtally.alerts.evaluator import AlertEvaluator
-from runtally.budgets.read import get_use
+from runtally.budgets.queries import get_use
 from runtally.db.database import Database
 from runtally.db.probe import Watch
 from runtally.models.rollup import ALL_PROJECTS_KEY

@@ -23,7 +23,7 @@ from runtally.errors import (
     ForeignArchive,
     StoreUnavailable,
 )
-from runtally.retention.dropping import Dropper
+from runtally.retention import Dropper
 from runtally.usage.upkeep.verify_queries import verify_sums
 from tests.archives import (
     KEPT_DAYS,

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from alembic.script import ScriptDirectory
 
+from runtally import tracking
 from runtally.archive.archive import Archive
 from runtally.archive.groups import ArchivedGroupReader
 from runtally.archive.reading import ArchivedRuns
@@ -22,8 +23,7 @@ from runtally.errors import DimensionNotTracked
 from runtally.ingest.queries import insert_runs
 from runtally.models.dimension import KeyState
 from runtally.models.run import Status, StoredRun
-from runtally.retention.dropping import Dropper
-from runtally.tracking import keys
+from runtally.retention import Dropper
 from runtally.usage.dimensions import Dimension, dimension_of_key
 from runtally.usage.filter import RunFilter
 from runtally.usage.groups.groups import read_groups
@@ -97,10 +97,10 @@ async def lose(database: Database, how: str, folder: Path) -> ArchivedGroupReade
 
 async def track(database: Database, key: str) -> None:
     async with database.session() as session:
-        await keys.untrack(session, ANYONE, "trk", key, NOW)
+        await tracking.untrack(session, ANYONE, "trk", key, NOW)
     await finish(database)
     async with database.session() as session:
-        await keys.track(session, ANYONE, "trk", key, NOW)
+        await tracking.track(session, ANYONE, "trk", key, NOW)
 
 
 async def finish(database: Database) -> None:
@@ -250,7 +250,7 @@ async def test_a_key_that_is_tracked_anew_before_runs_go_answers_for_all_days_ag
     trk: Database, folder: Path
 ) -> None:
     async with trk.session() as session:
-        await keys.track(session, ANYONE, "trk", "squad", NOW)
+        await tracking.track(session, ANYONE, "trk", "squad", NOW)
     await finish(trk)
     async with trk.connection() as connection:
         await connection.execute("UPDATE tracked_keys SET complete_since = '2026-05-20' WHERE key = 'squad'")
@@ -260,7 +260,9 @@ async def test_a_key_that_is_tracked_anew_before_runs_go_answers_for_all_days_ag
 
     assert await answers(trk, "squad", DAYS) == expected(DAYS)
     async with trk.session() as session:
-        assert {one.key: one.state for one in await keys.list_keys(session, "trk", NOW)}["squad"] == KeyState.TRACKED
+        assert {one.key: one.state for one in await tracking.list_keys(session, "trk", NOW)}[
+            "squad"
+        ] == KeyState.TRACKED
 
 
 async def test_a_value_whose_earlier_runs_are_gone_is_not_new(trk: Database, folder: Path) -> None:

@@ -9,7 +9,7 @@ from runtally.alerts.budget_message import budget_message
 from runtally.alerts.message import ProjectLink
 from runtally.audit import OPERATOR
 from runtally.budgets import edit
-from runtally.budgets.read import get_burn_down, get_use
+from runtally.budgets.queries import get_burn_down, get_use
 from runtally.budgets.use import pace_since
 from runtally.clock import system_clock
 from runtally.db.database import Connection, Database

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlmodel import select
 
+from runtally import names
 from runtally.access import keys, projects
 from runtally.access.scopes import Scope
 from runtally.audit import OPERATOR
@@ -15,7 +16,6 @@ from runtally.models.audit import AuditEntry
 from runtally.models.budget import Budget
 from runtally.models.name_rule import NameRule
 from runtally.models.project import Project
-from runtally.names import edit as names
 
 NOW = datetime(2026, 11, 3, 10, 20, tzinfo=UTC)
 ACME = "acme"

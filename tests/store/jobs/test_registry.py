@@ -13,16 +13,7 @@ from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.db.migrate import upgrade
 from runtally.db.schema import LIVE
-from runtally.jobs.loop import Job, repeat
-from runtally.jobs.registry import (
-    evaluate_alerts_job,
-    expire_alerts_job,
-    expire_job,
-    expire_limits_job,
-    prices_job,
-    send_alerts_job,
-    unpriced_job,
-)
+from runtally.jobs import Job, chores, expire_limits_job, job, repeat
 from runtally.pricing.book import LivePrices
 from runtally.pricing.repricing.unpriced import UnpricedRuns
 from tests.factories import make_price
@@ -72,23 +63,22 @@ async def test_every_job_waits_for_the_tables(unmigrated: Database, unmigrated_u
             AlertSender(unmigrated, channels, system_clock),
         )
     jobs = [
-        prices_job(prices),
+        job("prices", prices.refresh),
         expire_limits_job(unmigrated),
-        expire_job(unmigrated, system_clock),
-        evaluate_alerts_job(evaluator),
-        send_alerts_job(sender),
-        expire_alerts_job(unmigrated, system_clock),
+        *chores(unmigrated, system_clock),
+        job("evaluate alerts", evaluator.evaluate),
+        job("send alerts", sender.work),
     ]
 
-    for job in jobs[1:]:
-        assert await outcomes(job, lambda: None) == [True, True], job.name
+    for one in jobs[1:]:
+        assert await outcomes(one, lambda: None) == [True, True], one.name
     assert await outcomes(jobs[0], lambda: migrate(unmigrated_url)) == [True, False]
-    for job in jobs[1:]:
-        assert await outcomes(job, lambda: None) == [False, False], job.name
+    for one in jobs[1:]:
+        assert await outcomes(one, lambda: None) == [False, False], one.name
 
     async with unmigrated.session() as session:
         session.add(make_price())
-    unpriced = unpriced_job(UnpricedRuns(unmigrated, prices, system_clock, queued=False))
+    unpriced = job("unpriced", UnpricedRuns(unmigrated, prices, system_clock, queued=False).work)
     assert await outcomes(jobs[0], lambda: None) == [False, False]
     assert await outcomes(unpriced, lambda: None) == [False, False]
     assert prices.book.knows("acme", "acme-large")

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import pytest
 
+from runtally import retention
 from runtally.access import projects
 from runtally.access.erasure import Places, erase_project
 from runtally.audit import OPERATOR
@@ -20,9 +21,7 @@ from runtally.pricing.cost import Cost
 from runtally.pricing.repricing.progress_queries import Scope, select_number
 from runtally.pricing.repricing.recost_queries import Recost, RunCursor, select_computed, update_costs
 from runtally.reporting.verify import Verifier
-from runtally.retention import dropping
-from runtally.retention.dropping import Dropper
-from runtally.retention.rules import LiveRetention
+from runtally.retention import Dropper, LiveRetention
 from runtally.runs.sources import RunSource
 from runtally.runs.totals import read_totals
 from runtally.usage.filter import Outcome, Period, RunFilter
@@ -187,7 +186,7 @@ async def test_a_run_that_is_repriced_while_it_is_dropped_is_reported_first(own:
 
 
 async def test_passes_at_the_same_time_do_no_harm(own: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dropping, "RUNS_AT_ONCE", 4)
+    monkeypatch.setattr(retention, "RUNS_AT_ONCE", 4)
 
     passes = await asyncio.gather(*(drop(own) for _ in range(4)))
 
@@ -211,7 +210,7 @@ async def test_runs_are_dropped_only_when_every_process_knows_the_rule_also_that
 
     assert [dropped.runs async for dropped in Dropper(own, None, lambda: NOW, wait=note).run_pass(stop)] == [GONE]
 
-    assert waits[:2] == [dropping.RULE_SPREAD_SECONDS] * 2
+    assert waits[:2] == [retention.RULE_SPREAD_SECONDS] * 2
 
 
 async def test_the_installations_rule_holds_for_projects_without_one(own: Database) -> None:

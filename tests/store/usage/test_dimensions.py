@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runtally import tracking
 from runtally.access import erasure_queries
 from runtally.access.projects import erase
 from runtally.audit import ANYONE
@@ -20,7 +21,6 @@ from runtally.db.database import Database
 from runtally.errors import InvalidTrackedKey
 from runtally.models.dimension import DIMENSION_MEASURES, MAX_TRACKED_KEYS, KeyState
 from runtally.models.run import Status, StoredRun
-from runtally.tracking import keys
 from runtally.usage.upkeep import dimension_queries as upkeep_queries
 from runtally.usage.upkeep import dimensions
 from runtally.usage.upkeep.dimensions import change_key, merge_dimensions
@@ -309,12 +309,12 @@ async def changing(database: Database) -> bool:
 
 async def track(database: Database, key: str) -> None:
     async with database.session() as session:
-        await keys.track(session, ANYONE, "one", key, NOW)
+        await tracking.track(session, ANYONE, "one", key, NOW)
 
 
 async def states(database: Database) -> dict[str, KeyState]:
     async with database.session() as session:
-        return {one.key: one.state for one in await keys.list_keys(session, "one", NOW)}
+        return {one.key: one.state for one in await tracking.list_keys(session, "one", NOW)}
 
 
 async def test_a_key_tracked_while_runs_are_stored_has_all_of_them(
@@ -374,7 +374,7 @@ async def test_a_key_tracked_no_more_loses_its_sums_and_may_be_tracked_anew(own:
     await insert(own, [replace_metadata(made("two", "r"), {"feature": "f"})])
     await merge_dimensions(own, NOW, everything=True)
     async with own.session() as session:
-        await keys.untrack(session, ANYONE, "one", "feature", NOW)
+        await tracking.untrack(session, ANYONE, "one", "feature", NOW)
     # What was stored before the job saw it, and after.
     await insert(own, [replace_metadata(made("one", "later"), {"feature": "f"})])
     with pytest.raises(InvalidTrackedKey, match="being deleted"):

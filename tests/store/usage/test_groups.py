@@ -14,13 +14,13 @@ import pytest
 from hypothesis import Phase, given
 from hypothesis import strategies as st
 
+from runtally import tracking
 from runtally.audit import ANYONE
 from runtally.clock import start_of_day
 from runtally.db.database import Database
 from runtally.errors import DimensionNotTracked
 from runtally.models.dimension import DIMENSION_MEASURES
 from runtally.models.run import Status, StoredRun
-from runtally.tracking import keys
 from runtally.usage.dimensions import OTHER, OTHER_NAME, Dimension, dimension_named
 from runtally.usage.filter import ALL_RUNS, Outcome, RunFilter
 from runtally.usage.groups import groups
@@ -387,7 +387,7 @@ async def test_a_key_is_answered_from_its_sums_once_these_are_complete(own: Data
     await clear(own)
     await insert(own, [featured(number, "ab"[number % 2]) for number in range(few_runs * 2)])
     async with own.session() as session:
-        await keys.track(session, ANYONE, "one", "else", NOW)
+        await tracking.track(session, ANYONE, "one", "else", NOW)
     with pytest.raises(DimensionNotTracked):
         await ask(own, question_of("metadata.else"))
     while await change_key(own, NOW):

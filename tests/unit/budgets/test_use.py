@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtally.budgets.month import Month
-from runtally.budgets.use import LEAST, PACE, BurnDown, Recent, Use, pace_since
+from runtally.budgets.use import LEAST, PACE, BurnDown, Month, Recent, Use, pace_since
 from runtally.money import to_usd
 from webapp.charts.costs import burn_down
 from webapp.pages.project.budget_line import Level, budget_line, level_of

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
+from runtally import jobs
 from runtally.errors import AwaitedCell, StoreUnavailable
-from runtally.jobs import loop
-from runtally.jobs.loop import Job, repeat, running
+from runtally.jobs import Job, repeat, running
 
 # Short enough to wait for, and never the reason that something happens.
 TICK = 0.001
@@ -37,7 +37,7 @@ async def paused(work: Work, pause: float = 1.0) -> list[float]:
     pauses: list[float] = []
 
     async def remember(job: Job, failures: int, _stop: asyncio.Event) -> None:
-        pauses.append(loop.longest_pause(job, failures))
+        pauses.append(jobs.longest_pause(job, failures))
 
     job = Job("job", work, pause, max_pause_seconds=10.0)
     await asyncio.wait_for(repeat(job, asyncio.Event(), pause=remember), SOON)
@@ -105,7 +105,7 @@ async def test_a_job_may_finish_its_piece_of_work() -> None:
 
 
 async def test_a_job_that_does_not_end_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "STOP_SECONDS", TICK)
+    monkeypatch.setattr(jobs, "STOP_SECONDS", TICK)
     begun = asyncio.Event()
 
     async def work(_stop: asyncio.Event) -> bool:

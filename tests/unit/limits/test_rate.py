@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtally.limits.rate import Decision, Rate, per_minute
-from runtally.limits.source import source_of
+from runtally.limits.wrong_keys import source_of
 
 SECOND = 1_000_000_000
 TEN = Rate(10)

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from runtally.db.database import Database
 from runtally.models.name_rule import NameStorage
 from runtally.models.run import StoredRun
-from runtally.names.live import LiveNames
-from runtally.names.rules import apply_rules, hash_name, spellings
+from runtally.names import LiveNames, apply_rules, hash_name, spellings
 from tests.documents import make_stored_run
 from tests.serving import settings_for
 

@@ -17,9 +17,8 @@ from werkzeug.datastructures import FileStorage
 from api.bills import MAX_REPORTS, compared, compared_at_first
 from api.current import actor, services
 from runtally.bills import store
-from runtally.bills.alert import is_over
+from runtally.bills.alert import WORDS, as_csv, is_over
 from runtally.bills.compare import Comparison, Difference, Part, Reason
-from runtally.bills.export import WORDS, as_csv
 from runtally.bills.rows import DAY, Report, read_report
 from runtally.errors import Detail, InvalidBill
 from runtally.models.bill import Bill

@@ -13,9 +13,9 @@ from api.current import actor, services
 from runtally.alerts import targets
 from runtally.alerts.evaluator import ALL_NAME, project_link
 from runtally.budgets import edit
-from runtally.budgets.month import Month
-from runtally.budgets.read import get_use, read_basis
+from runtally.budgets.queries import get_use, read_basis
 from runtally.budgets.spending import read_states
+from runtally.budgets.use import Month
 from runtally.models.rollup import ALL_PROJECTS_KEY
 from runtally.usage.deleted_queries import read_deleted
 from webapp import words

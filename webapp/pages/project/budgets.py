@@ -14,7 +14,7 @@ from runtally.access import projects
 from runtally.access.scopes import Permission, Scope, demand, may
 from runtally.alerts import targets
 from runtally.budgets import edit
-from runtally.budgets.read import get_use, read_basis
+from runtally.budgets.queries import get_use, read_basis
 from runtally.budgets.spending import read_states
 from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked

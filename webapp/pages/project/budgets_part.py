@@ -17,7 +17,7 @@ from runtally.fields import trimmed
 from runtally.models.budget import ALL_RUNS, EACH_VALUE, Budget, BudgetPeriod
 from runtally.models.rollup import ALL_PROJECTS_KEY
 from runtally.money import plain
-from runtally.names.live import LiveNames
+from runtally.names import LiveNames
 from runtally.usage import masking
 from runtally.usage.dimensions import METADATA
 from webapp import formats

@@ -13,7 +13,7 @@ from api.metric_badge import LABELS
 from runtally.access import embeds, projects
 from runtally.access.queries import RecentChanges
 from runtally.access.scopes import Scope, demand
-from runtally.budgets.read import get_burn_down
+from runtally.budgets.queries import get_burn_down
 from runtally.errors import DimensionNotTracked, NotFound
 from runtally.usage.dimensions import BY_MODEL, MODEL, OTHER, STATUS
 from runtally.usage.overview.project_queries import select_projects

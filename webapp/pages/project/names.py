@@ -9,10 +9,10 @@ from quart.typing import ResponseReturnValue
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from api.current import actor, services
+from runtally import names
 from runtally.access import projects
 from runtally.errors import InvalidNameRule, StoreUnavailable
 from runtally.models.name_rule import NameStorage
-from runtally.names import edit
 from runtally.usage.dimensions import canonical_key
 from webapp.form import Form, sent_form
 from webapp.pages.project.settings import PATH, SettingsPage, back_to
@@ -67,7 +67,7 @@ async def set_rule(project_id: str) -> ResponseReturnValue:
             return await render(replace(page, form=conflict), 422)
         now, can_hash = services().clock(), services().names.can_hash
         try:
-            await edit.set_rule(
+            await names.set_rule(
                 session, actor(), project_id, form.value("key"), form.value("storage"), now, can_hash=can_hash
             )
         except InvalidNameRule as error:
@@ -84,7 +84,7 @@ async def remove_rule(project_id: str) -> ResponseReturnValue:
     """Remove a key's rule, so that its values are stored as they are sent."""
     form = await sent_form(FORM.id)
     async with services().cells.of(project_id).database.session() as session:
-        await edit.remove_rule(session, actor(), project_id, form.value("key"))
+        await names.remove_rule(session, actor(), project_id, form.value("key"))
     await _apply(project_id)
     return back_to(SECTION, project_id, "Removed. Values are stored as they are sent.")
 
@@ -97,10 +97,10 @@ async def _apply(project_id: str) -> None:
 
 async def _page(session: AsyncSession, project_id: str) -> NamesPage:
     """Return the page. Raises `NotFound`."""
-    names = dict(STORAGES)
-    rules = await edit.list_rules(session, project_id)
+    words = dict(STORAGES)
+    rules = await names.list_rules(session, project_id)
     project = await projects.get(session, project_id)
-    rows = tuple((rule.key, names[rule.storage]) for rule in rules)
+    rows = tuple((rule.key, words[rule.storage]) for rule in rules)
     return NamesPage(project, SECTION, rows, FORM.at_version(rows))
 
 

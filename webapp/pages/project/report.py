@@ -10,7 +10,7 @@ from quart.typing import ResponseReturnValue
 from api.current import actor, services
 from runtally.access.queries import RecentChanges
 from runtally.access.scopes import Scope, demand, may
-from runtally.budgets.read import get_burn_down
+from runtally.budgets.queries import get_burn_down
 from runtally.budgets.use import BurnDown
 from runtally.errors import DimensionNotTracked
 from runtally.models.run import Status

@@ -9,10 +9,10 @@ from quart.typing import ResponseReturnValue
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from api.current import actor, services
+from runtally import tracking
 from runtally.access import projects
 from runtally.errors import InvalidTrackedKey
 from runtally.models.dimension import MAX_TRACKED_KEYS, KeyState
-from runtally.tracking import keys
 from webapp.form import Form, sent_form
 from webapp.pages.project.settings import PATH, SettingsPage, back_to
 from webapp.rendering import render
@@ -79,7 +79,7 @@ async def track(project_id: str) -> ResponseReturnValue:
     async with services().cells.of(project_id).database.session() as session:
         page = await _page(session, project_id)
         try:
-            await keys.track(session, actor(), project_id, form.value("key"), services().clock())
+            await tracking.track(session, actor(), project_id, form.value("key"), services().clock())
         except InvalidTrackedKey as error:
             return await render(replace(page, form=form.refused(error, "key")), 422)
     return back_to(SECTION, project_id, "Key tracked. Earlier runs are counted in the background.")
@@ -91,15 +91,15 @@ async def untrack(project_id: str) -> ResponseReturnValue:
     """Track a key no more: a job deletes its sums. Its runs keep it."""
     form = await sent_form(FORM.id)
     async with services().cells.of(project_id).database.session() as session:
-        await keys.untrack(session, actor(), project_id, form.value("key"), services().clock())
+        await tracking.untrack(session, actor(), project_id, form.value("key"), services().clock())
     return back_to(SECTION, project_id, "Key no longer tracked. Its totals are deleted; runs keep the key.")
 
 
 async def _page(session: AsyncSession, project_id: str) -> TrackedKeysPage:
     """Return the page. Raises `NotFound`."""
     project = await projects.get(session, project_id)
-    tracked = await keys.list_keys(session, project_id, services().clock())
-    seen = await keys.list_seen(session, project_id)
+    tracked = await tracking.list_keys(session, project_id, services().clock())
+    seen = await tracking.list_seen(session, project_id)
     return TrackedKeysPage(
         project,
         SECTION,
@@ -111,7 +111,7 @@ async def _page(session: AsyncSession, project_id: str) -> TrackedKeysPage:
     )
 
 
-def _row(tracked: keys.Tracked) -> TrackedKeyRow:
+def _row(tracked: tracking.Tracked) -> TrackedKeyRow:
     percent = int(100 * tracked.filled)
     state = {
         KeyState.FILLING: f"Counting earlier runs: {percent}%",

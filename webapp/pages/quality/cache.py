@@ -12,7 +12,7 @@ from api.current import actor, services
 from runtally.access.scopes import Scope, demand
 from runtally.errors import DimensionNotTracked
 from runtally.models.dimension import KeyState
-from runtally.tracking.keys import list_keys
+from runtally.tracking import list_keys
 from runtally.usage.caching import MEASURES, CacheUse, read_cache_by, read_cache_use
 from runtally.usage.dimensions import MODEL, OTHER, dimension_of_key
 from runtally.usage.filter import RunFilter

@@ -6,22 +6,121 @@ A pass that breaks off is continued by the next one.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from time import monotonic
+from typing import NamedTuple
 
 import structlog
 
 from runtally.archive.archive import Archive, refuse_to_drop
 from runtally.archive.archiver import Archiver, archived_before
-from runtally.archive.queries import try_lock
+from runtally.archive.queries import MAY_LEAVE, try_lock
 from runtally.clock import Clock, start_of_day
-from runtally.db.database import Database
+from runtally.db.bulk import affected_rows
+from runtally.db.database import Connection, Database
 from runtally.db.outbox import expand_project
-from runtally.retention import queries
-from runtally.retention.queries import Due, OldRun
+
+SELECT_RULES = """
+SELECT id,
+       retention_days,
+       dropped_before
+  FROM projects
+ WHERE retention_days IS NOT NULL
+    OR dropped_before IS NOT NULL
+"""
+
+# Whole days, so that a rollup bucket belongs to runs that are all kept or all dropped.
+SELECT_DUE = """
+  SELECT id,
+         horizon
+    FROM (SELECT id,
+                 $1::timestamptz - make_interval(days => nullif(coalesce(retention_days, $2::integer), 0)) AS horizon
+            FROM projects) AS kept
+   WHERE EXISTS (SELECT
+                   FROM runs
+                  WHERE project_id = kept.id
+                    AND occurred_at < horizon)
+ORDER BY id
+"""
+
+UPDATE_DROPPED_BEFORE = """
+UPDATE projects
+   SET dropped_before = $2
+ WHERE id = $1
+   AND (dropped_before IS NULL OR dropped_before < $2)
+"""
+
+# A run that is being changed is skipped until the next pass.
+SELECT_OLD = f"""
+  SELECT id,
+         occurred_at
+    FROM runs
+   WHERE {MAY_LEAVE}
+     AND (occurred_at, id) > ($3, $4)
+ORDER BY occurred_at, id
+   LIMIT $5
+     FOR UPDATE SKIP LOCKED
+"""
+
+# Check again once the runs are locked: a new price may have queued one of them after the previous statement began.
+DELETE_OLD = """
+DELETE FROM runs
+      WHERE project_id = $1
+        AND id = ANY($2::text[])
+        AND NOT EXISTS (SELECT
+                          FROM outbox
+                         WHERE outbox.project_id = runs.project_id
+                           AND outbox.run_id = runs.id)
+"""
+
+
+class Rule(NamedTuple):
+    """A project's own rule; `days` is 0 for ever and None for the installation's default."""
+
+    project_id: str
+    days: int | None
+    dropped_before: datetime | None
+
+
+class Due(NamedTuple):
+    """A project that has live runs older than its horizon."""
+
+    project_id: str
+    horizon: datetime
+
+
+class OldRun(NamedTuple):
+    id: str
+    occurred_at: datetime
+
+
+async def select_rules(connection: Connection) -> list[Rule]:
+    """Read the rules of projects that have one of their own, or that have dropped runs."""
+    return [Rule(*row) for row in await connection.fetch(SELECT_RULES)]
+
+
+async def select_due(connection: Connection, today: datetime, default_days: int | None) -> list[Due]:
+    return [Due(*row) for row in await connection.fetch(SELECT_DUE, today, default_days)]
+
+
+async def raise_dropped_before(connection: Connection, due: Due) -> None:
+    """Set the horizon of a project, unless it has a later one."""
+    await connection.execute(UPDATE_DROPPED_BEFORE, *due)
+
+
+async def select_old(connection: Connection, due: Due, after: OldRun, limit: int) -> list[OldRun]:
+    """Read the next of the oldest runs that may be dropped, and lock them until the transaction ends."""
+    rows = await connection.fetch(SELECT_OLD, *due, after.occurred_at, after.id, limit)
+    return [OldRun(*row) for row in rows]
+
+
+async def delete_old(connection: Connection, project_id: str, runs: Sequence[OldRun]) -> int:
+    """Delete the runs, and return how many were deleted."""
+    return affected_rows(await connection.execute(DELETE_OLD, project_id, [run.id for run in runs]))
+
 
 RUNS_AT_ONCE = 1000
 """Runs per transaction."""
@@ -105,13 +204,13 @@ class Dropper:
         """Record the new horizon of each project that has runs to drop or archive, and return these projects."""
         today = start_of_day(self._clock())
         async with self._database.connection() as connection:
-            due = await queries.select_due(connection, today, self._default_days)
+            due = await select_due(connection, today, self._default_days)
             if self._archive is not None:
                 # Runs that stay are not to be announced as gone.
                 times = [await archived_before(connection, *each) for each in due]
                 due = [Due(each.project_id, before) for each, before in zip(due, times, strict=True) if before]
             for each in due:
-                await queries.raise_dropped_before(connection, each)
+                await raise_dropped_before(connection, each)
             return due
 
     async def _drop(self, due: Due, stop: asyncio.Event) -> tuple[int, bool]:
@@ -124,8 +223,8 @@ class Dropper:
                     return dropped, False
                 # Asked with the lock, because another process may begin an archive at any time before.
                 await refuse_to_drop(connection)
-                found = await queries.select_old(connection, due, last, RUNS_AT_ONCE)
-                dropped += await queries.delete_old(connection, due.project_id, found)
+                found = await select_old(connection, due, last, RUNS_AT_ONCE)
+                dropped += await delete_old(connection, due.project_id, found)
             if len(found) < RUNS_AT_ONCE:
                 break
             last = found[-1]
@@ -149,3 +248,35 @@ class Dropper:
             return moved, True
 
         return move
+
+
+def kept_days(own: int | None, default: int | None) -> int | None:
+    """Return the days that runs are kept: the project's own number, else the installation's. None means for ever."""
+    return (default if own is None else own) or None
+
+
+class LiveRetention:
+    """The rules as they were a moment ago; one per process."""
+
+    def __init__(self, database: Database, default_days: int | None) -> None:
+        self._database = database
+        self._default_days = default_days
+        self._rules: dict[str, Rule] = {}
+
+    async def refresh(self) -> None:
+        """Read the rules. Raises `StoreUnavailable`, and then keeps those it has."""
+        async with self._database.connection() as connection:
+            self._rules = {rule.project_id: rule for rule in await select_rules(connection)}
+
+    def accepted_since(self, project_id: str, now: datetime) -> datetime | None:
+        """Return the moment since when the project accepts runs; None if it accepts any.
+
+        A run that was dropped cannot be recognised when it is sent again, and would be counted twice.
+        """
+        rule = self._rules.get(project_id, _NONE)
+        days = kept_days(rule.days, self._default_days)
+        horizon = start_of_day(now) - timedelta(days=days) if days else None
+        return max((each for each in (horizon, rule.dropped_before) if each), default=None)
+
+
+_NONE = Rule("", None, None)

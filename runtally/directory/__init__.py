@@ -1,1 +1,0 @@
-"""Which cells there are, and where each project is."""
