@@ -38,7 +38,7 @@ from runtally.errors import (
     StoreUnavailable,
 )
 from runtally.fields import camel
-from runtally.models.bill import Bill
+from runtally.models.budget import Bill
 from runtally.money import MAX_USD, as_json
 
 blueprint = Blueprint("bills", __name__, url_prefix="/api/bills")

@@ -17,7 +17,7 @@ from runtally.access import erasures
 from runtally.access.scopes import Scope, demand
 from runtally.errors import Forbidden, InvalidErasure, InvalidJson, InvalidPayload, NotFound, StoreUnavailable
 from runtally.fields import MAX_NAME, MAX_ROW, camel, parse_whole
-from runtally.models.erasure import Erasure, ErasureState
+from runtally.models.audit import Erasure, ErasureState
 
 blueprint = Blueprint("erasures", __name__, url_prefix="/api/erasures")
 

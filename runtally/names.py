@@ -19,8 +19,7 @@ from runtally.audit import Actor, Change, record
 from runtally.db.database import Connection, Database
 from runtally.errors import Detail, InvalidNameRule, NotFound, StoreUnavailable
 from runtally.fields import trimmed
-from runtally.models.name_rule import NameRule, NameStorage
-from runtally.models.project import Project
+from runtally.models.project import NameRule, NameStorage, Project
 from runtally.models.run import StoredRun
 from runtally.settings import Settings
 from runtally.usage.dimensions import MAX_KEY_LENGTH, SAME_KEYS, SESSION, TAGS, USER, canonical_key, is_key

@@ -21,8 +21,8 @@ from runtally.clock import Clock
 from runtally.db.database import Database
 from runtally.errors import ArchiveError, Detail, InvalidErasure, MissingExtra, NotFound
 from runtally.fields import MAX_NAME, trimmed
-from runtally.models.colour import Colour
-from runtally.models.erasure import Erasure, ErasureState
+from runtally.models.audit import Erasure, ErasureState
+from runtally.models.project import Colour
 from runtally.money import plain
 from runtally.names import LiveNames, is_hash
 from runtally.usage.dimensions import BY_MODEL, USER

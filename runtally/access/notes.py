@@ -11,7 +11,7 @@ from runtally.access import projects
 from runtally.audit import Actor, Change, record
 from runtally.errors import Detail, InvalidNote, NotFound
 from runtally.fields import MAX_ROW, parse_whole, trimmed
-from runtally.models.note import Note
+from runtally.models.project import Note
 
 MAX_TEXT = 200
 MAX_TAG = 64

@@ -14,16 +14,22 @@ from runtally.errors import Detail, InvalidName, InvalidRetention, NotFound
 from runtally.fields import is_project_id
 from runtally.models.alert import Alert, AlertDelivery, AlertRule, AlertTarget
 from runtally.models.budget import Budget
-from runtally.models.colour import Colour
 from runtally.models.dimension import TrackedKey
 from runtally.models.experiment import Experiment
-from runtally.models.name_rule import NameRule
-from runtally.models.note import Note
 from runtally.models.otlp import OtlpClient
 from runtally.models.price import PriceEntry, ProjectDiscount
-from runtally.models.project import KEPT_FOR_EVER, MAX_RETENTION_DAYS, MIN_RETENTION_DAYS, ApiKey, Project
-from runtally.models.saved_view import SavedView
-from runtally.models.shared_link import SharedLink
+from runtally.models.project import (
+    KEPT_FOR_EVER,
+    MAX_RETENTION_DAYS,
+    MIN_RETENTION_DAYS,
+    ApiKey,
+    Colour,
+    NameRule,
+    Note,
+    Project,
+    SavedView,
+    SharedLink,
+)
 from runtally.models.user import Invitation, Membership
 from runtally.usage.deleted_queries import COSTS, DELETED, select_months
 

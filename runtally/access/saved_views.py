@@ -14,8 +14,7 @@ from runtally.access import projects
 from runtally.access.scopes import Permission, may
 from runtally.audit import Actor, ActorKind, Change, record
 from runtally.errors import Forbidden, InvalidName, NotFound
-from runtally.models.name_rule import NameStorage
-from runtally.models.saved_view import SavedView
+from runtally.models.project import NameStorage, SavedView
 from runtally.names import is_hash
 
 MAX_NAME = 80

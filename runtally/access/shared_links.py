@@ -15,7 +15,7 @@ from runtally.access.scopes import Scope
 from runtally.audit import Actor, ActorKind, Change, record
 from runtally.db.database import Connection
 from runtally.errors import InvalidName, NotFound
-from runtally.models.shared_link import SharedLink
+from runtally.models.project import SharedLink
 
 TOKEN_BYTES = 24
 MAX_NAME = 128

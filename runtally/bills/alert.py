@@ -12,7 +12,7 @@ from runtally.bills.rows import DAY
 from runtally.db.database import Connection
 from runtally.ids import uuid7
 from runtally.models.alert import AlertKind
-from runtally.models.bill import Bill
+from runtally.models.budget import Bill
 from runtally.models.rollup import ALL_PROJECTS_KEY
 from runtally.money import as_json, plain
 from runtally.spreadsheets import guarded

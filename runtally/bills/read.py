@@ -10,7 +10,7 @@ from runtally.bills.compare import Comparison, compare, compare_amount
 from runtally.bills.rows import DAY, BillRow
 from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked
-from runtally.models.bill import Bill
+from runtally.models.budget import Bill
 from runtally.pricing.book import PriceBook
 from runtally.pricing.match import Discount
 from runtally.pricing.queries import select_discounts

@@ -13,10 +13,10 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from runtally.client.errors import UnreadableFile
 from runtally.client.files import Row, RowFile
 from runtally.client.formats.declaration import Format, by_name, moment, number
 from runtally.client.formats.registry import FORMATS, recognised
+from runtally.client.run import UnreadableFile
 from runtally.errors import InvalidBill
 from runtally.fields import camel
 from runtally.money import to_usd

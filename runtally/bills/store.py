@@ -15,7 +15,7 @@ from runtally.bills.rows import DAY, BillRow, Report, span_of, within
 from runtally.clock import next_month
 from runtally.errors import Detail, InvalidBill, NotFound
 from runtally.fields import trimmed
-from runtally.models.bill import Bill
+from runtally.models.budget import Bill
 from runtally.money import MAX_USD, plain
 from runtally.pricing.providers import stored_name
 

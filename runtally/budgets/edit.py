@@ -13,8 +13,7 @@ from runtally.errors import Detail, InvalidBudget, NotFound
 from runtally.fields import trimmed
 from runtally.models.budget import ALL_RUNS, EACH_VALUE, Budget, BudgetPeriod
 from runtally.models.dimension import MAX_VALUE_LENGTH, KeyState
-from runtally.models.name_rule import NameRule, NameStorage
-from runtally.models.project import Project
+from runtally.models.project import NameRule, NameStorage, Project
 from runtally.models.rollup import ALL_PROJECTS_KEY
 from runtally.money import MAX_USD
 from runtally.names import LiveNames, is_hash

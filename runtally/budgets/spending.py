@@ -10,7 +10,7 @@ from runtally.budgets.terms import BudgetTerms
 from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked, Forbidden, InvalidFilter
 from runtally.models.budget import BudgetPeriod
-from runtally.models.name_rule import NameStorage
+from runtally.models.project import NameStorage
 from runtally.names import LiveNames
 from runtally.usage.dimensions import OTHER
 from runtally.usage.groups.groups import read_groups_of

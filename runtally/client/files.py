@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final, Self, cast
 
 import msgspec
 
-from runtally.client.errors import UnreadableFile
+from runtally.client.run import UnreadableFile
 from runtally.client.send import Rejection
 
 _DELIMITERS: Final = ",;\t"

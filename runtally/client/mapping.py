@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from typing import Final
 
-from runtally.client.errors import InvalidMapping
 from runtally.client.fields import FIELDS, Field, squashed
+from runtally.client.run import InvalidMapping
 from runtally.client.values import UNITS, UNIX_EPOCH, Kind
 from runtally.privacy import ContentRule
 

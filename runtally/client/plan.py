@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from runtally.client.errors import InvalidMapping
 from runtally.client.fields import Field, automatic, excluded_from, is_telling, squashed
 from runtally.client.mapping import Link, Options, is_content
+from runtally.client.run import InvalidMapping
 
 _LONGEST_LIST: Final = 40
 # Rows of JSONL may each have columns of their own; their plans must not pile up.

@@ -15,8 +15,7 @@ import httpx
 import msgspec
 
 from runtally import COMMAND_AGENT
-from runtally.client.errors import GaveUp, RequestRefused, ServerUnreachable
-from runtally.client.run import OutgoingRun, gzipped_batch, wire_name
+from runtally.client.run import GaveUp, OutgoingRun, RequestRefused, ServerUnreachable, gzipped_batch, wire_name
 from runtally.clock import Clock, system_clock
 from runtally.errors import Detail
 from runtally.files import START_COMMAND

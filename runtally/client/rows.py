@@ -1,23 +1,25 @@
-"""Convert rows to runs, and runs to batches. A row that cannot be a run is counted and left out."""
+"""Convert rows to runs, and runs to batches. A row that cannot be a run is counted and left out.
+
+A file is imported by posting these batches, or only previewed.
+"""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from runtally.client import values
-from runtally.client.errors import InvalidMapping
 from runtally.client.fields import FIELDS, Field, is_usage, squashed
-from runtally.client.figures import Figures
-from runtally.client.files import Row
+from runtally.client.files import Row, RowFile
 from runtally.client.formats.declaration import Format, by_name
 from runtally.client.formats.registry import FORMATS, recognised
 from runtally.client.mapping import Link, Options
 from runtally.client.plan import ColumnPlanner, Plan, value_at
+from runtally.client.post import Receipt
 from runtally.client.providers import provider_and_model
-from runtally.client.run import OutgoingRun
-from runtally.client.send import Batch, Rejection, Totals
+from runtally.client.run import InvalidMapping, OutgoingRun
+from runtally.client.send import Batch, Figures, Posts, Rejection, Totals, send_all
 from runtally.client.values import BadValue, Kind
 
 _STATUSES: Final = ("success", "error", "timeout")
@@ -234,3 +236,48 @@ def _labels(constants: dict[str, str]) -> dict[str, str]:
     """The constants of the metadata, by their key."""
     prefix = "metadata."
     return {name.removeprefix(prefix): value for name, value in constants.items() if name.startswith(prefix)}
+
+
+class DryRun:
+    """Takes batches like a server that is always content, sends nothing, and keeps the first run to show."""
+
+    def __init__(self) -> None:
+        self.first: OutgoingRun | None = None
+
+    async def post(self, project_id: str, runs: Sequence[OutgoingRun]) -> Receipt:  # noqa: ARG002  # As a poster has it.
+        self.first = self.first or runs[0]
+        return Receipt(processed=len(runs))
+
+
+async def load_file(  # noqa: PLR0913  # What it works on, then how.
+    poster: Posts,
+    file: RowFile,
+    maker: RunMaker,
+    totals: Totals,
+    *,
+    batch_size: int,
+    on_progress: Callable[[int, int], None],
+) -> None:
+    """Post all rows of the file and count them into `totals`. `on_progress` hears how many bytes of how many are read.
+
+    Raises what the poster raises, `UnreadableFile`, and `InvalidMapping` for an option that names no column of the file.
+    """
+    rows = _checked(file, maker)
+    await send_all(
+        poster,
+        batches(rows, maker, totals, size=batch_size),
+        totals,
+        lambda _batch: on_progress(file.position, file.size),
+    )
+
+
+def _checked(file: RowFile, maker: RunMaker) -> Iterator[Row | Rejection]:
+    """The rows; the first one tells the format, and has the columns that options name, before anything is sent."""
+    unchecked = True
+    for row in file:
+        if unchecked and isinstance(row, Row):
+            maker.recognise(row.values)
+            if file.has_header and maker.format is None:
+                maker.planner.demand_columns(row.values)
+            unchecked = False
+        yield row

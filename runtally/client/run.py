@@ -1,4 +1,4 @@
-"""A run as a client sends it, and the body of a batch of them.
+"""A run as a client sends it, the body of a batch of them, and the errors of clients, which never become an HTTP response.
 
 The service's own request types are not used here: they stand above this package, and a client that shared them could
 never show that the documented interface is enough.
@@ -11,6 +11,9 @@ from decimal import Decimal
 from typing import Any
 
 import msgspec
+
+from runtally.errors import RuntallyError
+from runtally.files import START_COMMAND
 
 # Level 1 packs a batch to a tenth already; more would only keep the server waiting.
 _GZIP_LEVEL = 1
@@ -81,3 +84,28 @@ def wire_time(moment: datetime) -> str:
     """The moment as ISO 8601 in UTC; a moment without an offset is UTC already."""
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return aware.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+class ServerUnreachable(RuntallyError):
+    code = "server_unreachable"
+    message = f"The server does not answer; start it with `{START_COMMAND}`, or say where it is with --url."
+
+
+class RequestRefused(RuntallyError):
+    code = "request_refused"
+    message = "The server refused the request."
+
+
+class GaveUp(RuntallyError):
+    code = "gave_up"
+    message = "The server stayed out of reach; run the same command again, which skips what it has stored."
+
+
+class InvalidMapping(RuntallyError):
+    code = "invalid_mapping"
+    message = "A mapping is wrong."
+
+
+class UnreadableFile(RuntallyError):
+    code = "unreadable_file"
+    message = "The file cannot be read."

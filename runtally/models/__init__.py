@@ -3,27 +3,18 @@
 from sqlmodel import SQLModel
 
 import runtally.models.alert
-import runtally.models.archive
 import runtally.models.audit
-import runtally.models.bill
 import runtally.models.budget
 import runtally.models.cell
-import runtally.models.colour
 import runtally.models.dimension
-import runtally.models.erasure
 import runtally.models.experiment
 import runtally.models.limit
-import runtally.models.name_rule
-import runtally.models.note
 import runtally.models.otlp
 import runtally.models.price
 import runtally.models.project
 import runtally.models.reporting
-import runtally.models.repricing
 import runtally.models.rollup
 import runtally.models.run
-import runtally.models.saved_view
-import runtally.models.shared_link
 import runtally.models.user  # noqa: F401  # Each import registers its tables.
 
 metadata = SQLModel.metadata

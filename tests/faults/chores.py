@@ -18,8 +18,7 @@ from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.errors import StoreUnavailable
-from runtally.models.price import PriceEntry
-from runtally.models.repricing import RepricingState
+from runtally.models.price import PriceEntry, RepricingState
 from runtally.pricing import entries
 from runtally.pricing.draft import Draft
 from runtally.pricing.repricing import repricer

@@ -18,7 +18,7 @@ from runtally.bills.rows import DAY, read_report
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.errors import InvalidBill, SettingsError
-from runtally.models.bill import Bill
+from runtally.models.budget import Bill
 from runtally.money import plain
 from runtally.pricing.book import load_book
 from runtally.settings import Settings

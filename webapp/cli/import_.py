@@ -14,15 +14,13 @@ import msgspec
 
 from runtally.access.chosen_runs import ChosenBy, ChosenRuns, FoundRuns, erase_chosen, look_up
 from runtally.audit import OPERATOR
-from runtally.client.errors import InvalidMapping, UnreadableFile
 from runtally.client.files import RowFile
 from runtally.client.formats.registry import COLUMNS, FORMATS
-from runtally.client.load import DryRun, load_file
 from runtally.client.mapping import Options, parse_constants, parse_links, parse_values
 from runtally.client.plan import listed
 from runtally.client.post import Poster
-from runtally.client.rows import RunMaker
-from runtally.client.run import as_text
+from runtally.client.rows import DryRun, RunMaker, load_file
+from runtally.client.run import InvalidMapping, UnreadableFile, as_text
 from runtally.client.send import Totals
 from runtally.client.values import UNIX_EPOCH
 from runtally.clock import system_clock

@@ -7,8 +7,7 @@ from decimal import Decimal
 from random import Random
 from typing import Final, NamedTuple, TypeVar
 
-from runtally.client.demo.models import Model
-from runtally.client.demo.projects import Project, Step
+from runtally.client.demo.projects import Model, Project, Step
 from runtally.client.demo.story import Story, Trouble
 from runtally.client.run import OutgoingRun, wire_time
 

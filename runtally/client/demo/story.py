@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final, Self
 
-from runtally.client.demo.models import MINI, OWN, SMALL, Model
-from runtally.client.demo.projects import CODE_REVIEW, SUPPORT, Project, Step
+from runtally.client.demo.projects import CODE_REVIEW, MINI, OWN, SMALL, SUPPORT, Model, Project, Step
 
 PASSING_EXPERIMENT: Final = "support-short-replies"
 FAILING_EXPERIMENT: Final = "review-checklist-v2"

@@ -1,37 +1,65 @@
-"""All formats, and how a file is recognised: by the columns of its first row."""
+"""All formats, that of Runtally itself among them, and how a file is recognised: by the columns of its first row."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from runtally.client.formats import (
-    anthropic_reports,
-    helicone,
-    langfuse,
-    langsmith,
-    litellm,
-    mlflow,
-    openai_reports,
-    openrouter,
-    own,
-    posthog,
-)
-from runtally.client.formats.declaration import Format, Row, by_name
+from runtally.client.formats import gateways, reports, tracers
+from runtally.client.formats.declaration import Format, Row, by_name, filled, parsed
+from runtally.spreadsheets import unguarded
+
+# Another server computes these, or gives its own.
+_OWN_COMPUTED = frozenset({
+    "costestimated", "costisminimum", "withoutusage", "cachesavingsusd", "priceentryid", "keyid", "version", "projectid",
+})  # fmt: skip
+_OWN_FIELDS = (
+    "provider", "model", "status", "errorCode", "finishReason", "inputTokens", "outputTokens", "cachedInputTokens",
+    "cacheWriteTokens", "reasoningTokens", "audioInputTokens", "audioOutputTokens", "serviceTier", "region", "latencyMs",
+    "timeToFirstTokenMs", "experimentId", "traceId", "sessionId", "userId", "promptHash", "idempotencyKey",
+)  # fmt: skip
+
+
+def _read_own(row: Row) -> Iterator[Row]:
+    """What Runtally itself exports, as CSV and JSON lines: each run keeps its id, so that a run that is there already stays one."""
+    if isinstance(row.get("version"), str):
+        # CSV, where a spreadsheet must not take text for a formula.
+        row = {name: unguarded(value) if isinstance(value, str) else value for name, value in row.items()}
+    # What Runtally computed is no report of anybody's: the server computes it from its own prices.
+    reported = row.get("reportedcostusd")
+    if reported in (None, "") and row.get("costsource") != "catalog":
+        reported = row.get("costusd")
+    yield filled(
+        runId=row.get("id"),
+        id=row.get("clientid"),
+        timestamp=row.get("occurredat"),
+        costUSD=reported,
+        units=parsed(row.get("units")),
+        tags=parsed(row.get("tags")),
+        metadata=parsed(row.get("metadata")),
+        **{name: row.get(name.lower()) for name in _OWN_FIELDS},
+    )
+
+
+OWN = Format(
+    "runtally", "an export of Runtally", frozenset({"projectid", "id", "occurredat", "costsource", "createdat"}), _read_own,
+    known=_OWN_COMPUTED | {"costusd", "reportedcostusd"} | {name.lower() for name in _OWN_FIELDS},
+)  # fmt: skip
+
 
 FORMATS: Mapping[str, Format] = {
     each.name: each
     for each in (
-        own.OWN,
-        langfuse.LANGFUSE,
-        langsmith.LANGSMITH,
-        litellm.LITELLM,
-        mlflow.MLFLOW,
-        posthog.POSTHOG,
-        helicone.HELICONE,
-        openrouter.CALLS,
-        openrouter.ACTIVITY,
-        openai_reports.USAGE,
-        openai_reports.COSTS,
-        anthropic_reports.USAGE,
-        anthropic_reports.COSTS,
+        OWN,
+        tracers.LANGFUSE,
+        tracers.LANGSMITH,
+        gateways.LITELLM,
+        tracers.MLFLOW,
+        tracers.POSTHOG,
+        gateways.HELICONE,
+        gateways.OPENROUTER_CALLS,
+        gateways.OPENROUTER_ACTIVITY,
+        reports.OPENAI_USAGE,
+        reports.OPENAI_COSTS,
+        reports.ANTHROPIC_USAGE,
+        reports.ANTHROPIC_COSTS,
     )
 }
 COLUMNS = "columns"

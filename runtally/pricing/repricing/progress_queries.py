@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from runtally.db.database import Connection
-from runtally.models.repricing import RepricingState
+from runtally.models.price import RepricingState
 from runtally.models.rollup import ALL_PROJECTS_KEY, GRAINS
 from runtally.pricing.repricing.recost_queries import RunCursor
 from runtally.usage.sums.tables import SLICES

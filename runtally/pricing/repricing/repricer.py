@@ -19,7 +19,7 @@ from runtally.clock import Clock
 from runtally.db import pair
 from runtally.db.database import Connection, Database
 from runtally.errors import InvalidPrice, NotFound
-from runtally.models.repricing import Repricing, RepricingState
+from runtally.models.price import Repricing, RepricingState
 from runtally.pricing.book import LivePrices, PriceBook
 from runtally.pricing.repricing import progress_queries, recost_queries
 from runtally.pricing.repricing.progress_queries import Progress, Scope

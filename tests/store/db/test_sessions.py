@@ -14,8 +14,7 @@ from runtally.db.database import Database
 from runtally.errors import InvalidKey
 from runtally.models.audit import AuditEntry
 from runtally.models.budget import Budget
-from runtally.models.name_rule import NameRule
-from runtally.models.project import Project
+from runtally.models.project import NameRule, Project
 
 NOW = datetime(2026, 11, 3, 10, 20, tzinfo=UTC)
 ACME = "acme"

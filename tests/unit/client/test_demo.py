@@ -8,11 +8,9 @@ from statistics import median
 import pytest
 from genai_prices import data
 
-from runtally.client.demo import models
-from runtally.client.demo.history import BATCH_RUNS, history
-from runtally.client.demo.live import CALLS_PER_S, LiveTraffic
-from runtally.client.demo.models import OWN, ROUTED, Model
-from runtally.client.demo.projects import PROJECTS
+from runtally.client.demo import projects
+from runtally.client.demo.play import BATCH_RUNS, CALLS_PER_S, LiveTraffic, history
+from runtally.client.demo.projects import OWN, PROJECTS, ROUTED, Model
 from runtally.client.demo.story import FAILING_EXPERIMENT, PASSING_EXPERIMENT, Story
 from runtally.client.run import OutgoingRun, as_text
 from runtally.client.send import Batch
@@ -111,7 +109,7 @@ def test_it_uses_eight_models_of_four_providers_that_the_catalogue_prices(runs: 
     known = {provider.id: provider for provider in data.providers}
     used = {(run.provider, run.model) for run in runs}
 
-    catalogued = [one for one in vars(models).values() if isinstance(one, Model) and one not in {OWN, ROUTED}]
+    catalogued = [one for one in vars(projects).values() if isinstance(one, Model) and one not in {OWN, ROUTED}]
 
     assert len(catalogued) == 8
     assert len({model.provider for model in catalogued}) == 4

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from runtally.client.errors import UnreadableFile
 from runtally.client.files import Row, RowFile
+from runtally.client.run import UnreadableFile
 from runtally.client.send import Rejection
 
 

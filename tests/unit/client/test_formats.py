@@ -8,13 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from runtally.client.errors import InvalidMapping
 from runtally.client.files import Row, RowFile
 from runtally.client.formats.declaration import by_name
 from runtally.client.formats.registry import COLUMNS, FORMATS, recognised
 from runtally.client.mapping import Options, parse_links
 from runtally.client.rows import RowRejected, RunMaker
-from runtally.client.run import as_text
+from runtally.client.run import InvalidMapping, as_text
 from runtally.privacy import ContentRule
 from runtally.settings import CONTENT_KEYS, PrivacyMode
 

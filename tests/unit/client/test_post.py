@@ -9,9 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from runtally.client.errors import GaveUp, RequestRefused, ServerUnreachable
 from runtally.client.post import MAX_DELAY_S, MAX_TRIES, Poster, Target
-from runtally.client.run import OutgoingRun
+from runtally.client.run import GaveUp, OutgoingRun, RequestRefused, ServerUnreachable
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 KEY = "key-of-the-test"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtally.db.database import Database
-from runtally.models.name_rule import NameStorage
+from runtally.models.project import NameStorage
 from runtally.models.run import StoredRun
 from runtally.names import LiveNames, apply_rules, hash_name, spellings
 from tests.documents import make_stored_run

@@ -21,7 +21,7 @@ from runtally.bills.alert import WORDS, as_csv, is_over
 from runtally.bills.compare import Comparison, Difference, Part, Reason
 from runtally.bills.rows import DAY, Report, read_report
 from runtally.errors import Detail, InvalidBill
-from runtally.models.bill import Bill
+from runtally.models.budget import Bill
 from runtally.units import LINES
 from webapp import formats, words
 from webapp.form import Form, sent_form

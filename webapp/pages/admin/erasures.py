@@ -10,7 +10,7 @@ from api.current import actor, services
 from api.erasures import STATES, planned
 from runtally.access import erasures
 from runtally.errors import InvalidErasure
-from runtally.models.erasure import Erasure, ErasureState
+from runtally.models.audit import Erasure, ErasureState
 from webapp import formats
 from webapp.form import Form, sent_form
 from webapp.pages.admin.frame import Frame, frame

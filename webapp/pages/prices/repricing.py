@@ -12,7 +12,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from api.current import actor, services
 from runtally.errors import Detail, InvalidPrice
-from runtally.models.repricing import Repricing, RepricingState
+from runtally.models.price import Repricing, RepricingState
 from runtally.pricing.draft import read_time
 from runtally.pricing.repricing import repricer
 from runtally.pricing.repricing.progress_queries import Scope, select_number

@@ -12,7 +12,7 @@ from api.current import actor, services
 from runtally import names
 from runtally.access import projects
 from runtally.errors import InvalidNameRule, StoreUnavailable
-from runtally.models.name_rule import NameStorage
+from runtally.models.project import NameStorage
 from runtally.usage.dimensions import canonical_key
 from webapp.form import Form, sent_form
 from webapp.pages.project.settings import PATH, SettingsPage, back_to

@@ -18,7 +18,7 @@ from runtally.access.queries import OpenLink
 from runtally.access.scopes import Scope, may
 from runtally.audit import Actor, ActorKind
 from runtally.errors import InvalidCredentials, InvalidLink, InvalidName, PasswordsBusy, RateLimited
-from runtally.models.shared_link import SharedLink
+from runtally.models.project import SharedLink
 from webapp import formats, sessions
 from webapp.addresses import here, path_to, url_of
 from webapp.form import Form, sent_form

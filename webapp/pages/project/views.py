@@ -17,8 +17,7 @@ from runtally.access import projects, saved_views
 from runtally.access.saved_views import MAX_QUERY
 from runtally.access.scopes import Scope, demand
 from runtally.errors import InvalidFilter, InvalidName, NotFound
-from runtally.models.project import Project
-from runtally.models.saved_view import SavedView
+from runtally.models.project import Project, SavedView
 from runtally.usage.dimensions import METADATA, NO_VALUE, OTHER, canonical_key
 from webapp import formats
 from webapp.addresses import path_to

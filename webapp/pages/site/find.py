@@ -14,7 +14,7 @@ from runtally.access.scopes import Permission, Scope, may
 from runtally.audit import Actor
 from runtally.cells.cell import Cell
 from runtally.fields import MAX_NAME, trimmed
-from runtally.models.saved_view import SavedView
+from runtally.models.project import SavedView
 from runtally.runs.queries import select_projects, select_projects_of_run
 from runtally.runs.rollup_queries import select_names
 from runtally.usage.filter import Period

@@ -10,7 +10,7 @@ from runtally.audit import OPERATOR
 from runtally.db.database import Database
 from runtally.errors import InvalidPrice
 from runtally.ingest.queries import insert_runs
-from runtally.models.repricing import Repricing, RepricingState
+from runtally.models.price import Repricing, RepricingState
 from runtally.models.run import CostSource, StoredRun
 from runtally.pricing import entries
 from runtally.pricing.book import LivePrices

@@ -1,0 +1,152 @@
+"""Files of gateways, through which calls go: Helicone, LiteLLM and OpenRouter."""
+
+from collections.abc import Iterator
+
+from runtally.client.formats.declaration import (
+    Format,
+    Row,
+    at,
+    count,
+    error_code,
+    filled,
+    milliseconds,
+    moment,
+    number,
+    parsed,
+)  # fmt: skip
+
+_OK, _REDIRECT = 200, 300
+
+
+def _read_helicone(row: Row) -> Iterator[Row]:
+    """Helicone's requests as CSV: the status of the answer says whether a call failed, and the latency is in milliseconds."""
+    status = count(row.get("responsestatus"))
+    has_failed = status is not None and not _OK <= status < _REDIRECT
+    yield filled(
+        runId=row.get("requestid") or row.get("responseid"),
+        provider=str(row.get("provider") or "").lower(),
+        model=row.get("responsemodel") or row.get("model") or row.get("requestmodel"),
+        timestamp=row.get("requestcreatedat"),
+        status="error" if has_failed else "success",
+        errorCode=str(status) if has_failed else None,
+        inputTokens=count(row.get("prompttokens")),
+        outputTokens=count(row.get("completiontokens")),
+        cachedInputTokens=count(row.get("promptcachereadtokens")),
+        cacheWriteTokens=count(row.get("promptcachewritetokens")),
+        latencyMs=count(row.get("latency") or row.get("delayms")),
+        timeToFirstTokenMs=count(row.get("timetofirsttoken")),
+        costUSD=row.get("costusd") or row.get("cost"),
+        userId=row.get("userid") or row.get("requestuserid"),
+    )
+
+
+HELICONE = Format(
+    "helicone", "Helicone's requests", frozenset({"responsestatus", "requestcreatedat"}), _read_helicone,
+    known=frozenset({
+        "latency", "delayms", "timetofirsttoken", "prompttokens", "completiontokens", "totaltokens", "cost", "costusd",
+        "promptcachereadtokens", "promptcachewritetokens", "responsecreatedat",
+    }),
+)  # fmt: skip
+
+
+def _read_litellm(row: Row) -> Iterator[Row]:
+    """LiteLLM's spend logs: the table `LiteLLM_SpendLogs` of its proxy. Cached and reasoning tokens are inside `metadata` alone."""
+    metadata = row.get("metadata")
+    usage = at(metadata, "usage_object")
+    given, answered = at(usage, "prompt_tokens_details"), at(usage, "completion_tokens_details")
+    has_failed = row.get("status") == "failure"
+    start, took = row.get("starttime"), count(row.get("requestdurationms"))
+    spend = number(row.get("spend"))
+    is_kept = str(row.get("cachehit")).casefold() == "true"
+    yield filled(
+        runId=row.get("requestid"),
+        provider=row.get("customllmprovider"),
+        model=row.get("model") or row.get("modelgroup"),
+        timestamp=start,
+        status="error" if has_failed else "success",
+        errorCode=error_code(
+            at(metadata, "error_information", "error_code"), at(metadata, "error_information", "error_class")
+        )
+        if has_failed
+        else None,
+        inputTokens=None if has_failed else row.get("prompttokens"),
+        outputTokens=None if has_failed else row.get("completiontokens"),
+        cachedInputTokens=count(at(given, "cached_tokens")) or count(at(usage, "cache_read_input_tokens")),
+        cacheWriteTokens=count(at(usage, "cache_creation_input_tokens")) or count(at(given, "cache_write_tokens")),
+        audioInputTokens=count(at(given, "audio_tokens")),
+        reasoningTokens=count(at(answered, "reasoning_tokens")),
+        audioOutputTokens=count(at(answered, "audio_tokens")),
+        latencyMs=took or milliseconds(start, row.get("endtime")),
+        timeToFirstTokenMs=milliseconds(start, row.get("completionstarttime")),
+        # An answer from the proxy's own cache was not paid for.
+        costUSD=spend if spend or is_kept else None,
+        sessionId=row.get("sessionid"),
+        userId=row.get("enduser") or row.get("user"),
+        tags=parsed(row.get("requesttags")),
+        metadata=filled(
+            team=row.get("teamid"),
+            callType=row.get("calltype"),
+            cacheHit=is_kept or None,
+            # The server reads what else a vendor charges for, such as searches and writes for an hour.
+            usage=usage if isinstance(usage, dict) and not has_failed else None,
+        ),
+    )
+
+
+LITELLM = Format(
+    "litellm", "LiteLLM's spend logs", frozenset({"requestid", "calltype", "spend"}), _read_litellm,
+    known=frozenset({
+        "starttime", "endtime", "completionstarttime", "requestdurationms", "prompttokens", "completiontokens", "totaltokens",
+    }),
+)  # fmt: skip
+
+
+def _read_openrouter_call(row: Row) -> Iterator[Row]:
+    """The file of single calls of OpenRouter's console."""
+    has_failed = str(row.get("cancelled")).casefold() == "true"
+    yield filled(
+        runId=row["generationid"],
+        provider="openrouter",
+        model=row.get("modelpermaslug") or row.get("model"),
+        timestamp=row.get("createdat"),
+        status="error" if has_failed else "success",
+        errorCode="cancelled" if has_failed else None,
+        finishReason=row.get("finishreasonnormalized") or row.get("finishreason"),
+        inputTokens=row.get("tokensprompt"),
+        outputTokens=row.get("tokenscompletion"),
+        cachedInputTokens=count(row.get("tokenscached")),
+        reasoningTokens=count(row.get("tokensreasoning")),
+        latencyMs=count(row.get("generationtimems")),
+        timeToFirstTokenMs=count(row.get("timetofirsttokenms")),
+        costUSD=row.get("costtotal"),
+        userId=row.get("user"),
+        metadata=filled(app=row.get("appname"), upstream=row.get("providername")),
+    )
+
+
+def _read_openrouter_day(row: Row) -> Iterator[Row]:
+    """OpenRouter's activity by day, model and endpoint, which is sums."""
+    yield filled(
+        provider="openrouter",
+        model=row.get("modelpermaslug") or row.get("model"),
+        period=(moment(row["date"]), None),
+        requests=count(row.get("requests")),
+        inputTokens=count(row.get("prompttokens")),
+        outputTokens=count(row.get("completiontokens")),
+        reasoningTokens=count(row.get("reasoningtokens")),
+        # What was paid to OpenRouter, and to the providers with keys of one's own.
+        costUSD=number(row.get("usage")) + number(row.get("byokusageinference")),
+    )
+
+
+OPENROUTER_CALLS = Format(
+    "openrouter-calls", "OpenRouter's calls", frozenset({"generationid", "tokensprompt", "costtotal"}), _read_openrouter_call,
+    known=frozenset({
+        "createdat", "tokenscompletion", "tokensreasoning", "tokenscached", "generationtimems", "timetofirsttokenms",
+        "costcache", "costwebsearch", "costfileprocessing",
+    }),
+)  # fmt: skip
+OPENROUTER_ACTIVITY = Format(
+    "openrouter-activity", "OpenRouter's activity", frozenset({"date", "usage", "byokusageinference"}), _read_openrouter_day,
+    known=frozenset({"requests", "prompttokens", "completiontokens", "reasoningtokens"}), is_of_sums=True,
+)  # fmt: skip

@@ -1,0 +1,118 @@
+"""Reports of an organisation by Anthropic and OpenAI: usage, and costs. All are sums of days."""
+
+from collections.abc import Iterator
+
+from runtally.client.formats.declaration import Format, Row, at, count, filled, moment, number
+
+
+def _read_anthropic_usage(row: Row) -> Iterator[Row]:
+    written = row.get("cachecreation")
+    short = count(at(written, "ephemeral_5m_input_tokens") or row.get("cachecreationephemeral5minputtokens")) or 0
+    long = count(at(written, "ephemeral_1h_input_tokens") or row.get("cachecreationephemeral1hinputtokens")) or 0
+    cached = count(row.get("cachereadinputtokens")) or 0
+    tier, region = row.get("servicetier"), row.get("inferencegeo")
+    yield filled(
+        provider="anthropic",
+        model=row.get("model"),
+        period=_anthropic_period(row),
+        inputTokens=(count(row["uncachedinputtokens"]) or 0) + cached + short + long,
+        cachedInputTokens=cached,
+        cacheWriteTokens=short + long,
+        outputTokens=count(row.get("outputtokens")),
+        units=filled(cacheWrite1h=long or None, webSearch=count(at(row.get("servertooluse"), "web_search_requests"))),
+        serviceTier=None if tier == "standard" else tier,
+        region=None if region in ("global", "not_available") else region,
+        longerThan=_longer_than(row.get("contextwindow")),
+        metadata=filled(workspace=row.get("workspaceid"), key=row.get("apikeyid")),
+    )
+
+
+def _longer_than(window: object) -> int | None:
+    """Return the lower end of a window such as `200k-1M`."""
+    text = str(window or "").partition("-")[0].removesuffix("k")
+    return int(text) * 1000 if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None
+
+
+_DIGITS = 5
+
+
+def _read_anthropic_costs(row: Row) -> Iterator[Row]:
+    yield filled(
+        provider="anthropic",
+        model=row.get("model"),
+        period=_anthropic_period(row),
+        # Cents, as text.
+        costUSD=number(row["amount"]) / 100,
+        currency=str(row.get("currency")).upper(),
+        metadata=filled(line=row.get("description") or row["costtype"], workspace=row.get("workspaceid")),
+    )
+
+
+def _anthropic_period(row: Row) -> tuple[object, object]:
+    return moment(row.get("startingat")), moment(row.get("endingat"))
+
+
+ANTHROPIC_USAGE = Format(
+    "anthropic-usage", "Anthropic's report of usage", frozenset({"uncachedinputtokens", "startingat"}), _read_anthropic_usage,
+    known=frozenset({
+        "endingat", "cachereadinputtokens", "outputtokens", "cachecreation", "cachecreationephemeral5minputtokens",
+        "cachecreationephemeral1hinputtokens",
+    }),
+    is_of_sums=True,
+)  # fmt: skip
+ANTHROPIC_COSTS = Format(
+    "anthropic-costs", "Anthropic's report of costs", frozenset({"costtype", "amount", "startingat"}), _read_anthropic_costs,
+    known=frozenset({"endingat", "listamount", "tokentype"}), is_of_sums=True,
+)  # fmt: skip
+
+
+def _read_openai_usage(row: Row) -> Iterator[Row]:
+    if not str(row.get("object", "organization.usage")).startswith("organization.usage"):
+        return
+    tier = row.get("servicetier")
+    yield filled(
+        provider="openai",
+        model=row.get("model"),
+        period=_openai_period(row),
+        requests=count(row["nummodelrequests"]),
+        # The input holds what was cached and written.
+        inputTokens=count(row.get("inputtokens")),
+        cachedInputTokens=count(row.get("inputcachedtokens")),
+        cacheWriteTokens=count(row.get("inputcachewritetokens")),
+        outputTokens=count(row.get("outputtokens")),
+        audioInputTokens=count(row.get("inputaudiotokens")),
+        audioOutputTokens=count(row.get("outputaudiotokens")),
+        units=filled(cacheWrite12h=count(row.get("inputcachewrite12htokens"))),
+        serviceTier="batch" if row.get("batch") in (True, "true", "True") else None if tier == "default" else tier,
+        metadata=filled(project=row.get("projectid"), key=row.get("apikeyid")),
+    )
+
+
+def _read_openai_costs(row: Row) -> Iterator[Row]:
+    if row.get("object") == "organization.costs.result":
+        yield filled(
+            provider="openai",
+            period=_openai_period(row),
+            costUSD=number(at(row["amount"], "value")),
+            currency=str(at(row["amount"], "currency")).upper(),
+            metadata=filled(line=row["lineitem"], project=row.get("projectid")),
+        )
+
+
+def _openai_period(row: Row) -> tuple[object, object]:
+    return moment(row.get("starttime")), moment(row.get("endtime"))
+
+
+OPENAI_USAGE = Format(
+    "openai-usage", "OpenAI's report of usage", frozenset({"nummodelrequests", "inputtokens", "outputtokens"}), _read_openai_usage,
+    known=frozenset({
+        "starttime", "endtime", "inputcachedtokens", "inputcachewritetokens", "inputcachewrite30mtokens", "inputuncachedtokens",
+        "inputcachewrite12htokens", "inputaudiotokens", "outputaudiotokens", "inputtexttokens", "outputtexttokens",
+        "inputcachedtexttokens", "inputcachedaudiotokens", "inputcachedimagetokens", "inputimagetokens", "outputimagetokens",
+    }),
+    is_of_sums=True,
+)  # fmt: skip
+OPENAI_COSTS = Format(
+    "openai-costs", "OpenAI's report of costs", frozenset({"amount", "lineitem"}), _read_openai_costs,
+    known=frozenset({"starttime", "endtime"}), is_of_sums=True,
+)  # fmt: skip

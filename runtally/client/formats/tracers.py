@@ -1,0 +1,204 @@
+"""Files of tools that record calls: Langfuse, LangSmith, MLflow and PostHog."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from runtally.client.formats.declaration import (
+    Format,
+    Row,
+    at,
+    count,
+    error_code,
+    filled,
+    milliseconds,
+    moment,
+    number,
+    parsed,
+)  # fmt: skip
+from runtally.vendor_usage import tier_of, tokens_of
+
+_LANGFUSE_CALLS = frozenset({"GENERATION", "EMBEDDING"})
+
+
+def _read_langfuse(row: Row) -> Iterator[Row]:
+    """Langfuse's observations: the answer of its API, and its export to a bucket with the same columns in snake case.
+
+    Generations and embeddings are calls, all other types are not. Keys of the usage that begin with `input` or `output` are
+    parts beside each other, so a whole is their sum.
+    """
+    if row.get("type") not in _LANGFUSE_CALLS:
+        return
+    usage = parsed(row.get("usagedetails")) or {}
+    parts = {name: count(value) or 0 for name, value in usage.items() if name != "total"}
+    has_failed = row.get("level") == "ERROR"
+    start, first = row.get("starttime"), number(row.get("timetofirsttoken")) * 1000
+    yield filled(
+        runId=row.get("id"),
+        model=row.get("model") or row.get("providedmodelname"),
+        timestamp=start,
+        status="error" if has_failed else "success",
+        errorCode=error_code(row.get("statusmessage")) if has_failed else None,
+        inputTokens=_sum(parts, "input"),
+        outputTokens=_sum(parts, "output"),
+        cachedInputTokens=_sum(parts, "input", "cached", "cache_read"),
+        cacheWriteTokens=_sum(parts, "input", "cache_creation", "cache_write"),
+        reasoningTokens=_sum(parts, "output", "reasoning"),
+        audioInputTokens=_sum(parts, "input", "audio"),
+        audioOutputTokens=_sum(parts, "output", "audio"),
+        units=filled(cacheWrite1h=_sum(parts, "input", "1h")),
+        latencyMs=milliseconds(start, row.get("endtime")),
+        timeToFirstTokenMs=milliseconds(start, row.get("completionstarttime")) or (round(first) if first else None),
+        costUSD=row.get("totalcost") or row.get("calculatedtotalcost") or at(row.get("costdetails"), "total"),
+        traceId=row.get("traceid"),
+        sessionId=row.get("sessionid"),
+        userId=row.get("userid"),
+        tags=row.get("tags"),
+    )
+
+
+def _sum(parts: dict[str, int], whole: str, *kinds: str) -> int | None:
+    names = [name for name in parts if name.startswith(whole) and (not kinds or any(kind in name for kind in kinds))]
+    return sum(parts[name] for name in names) or None
+
+
+LANGFUSE = Format(
+    "langfuse", "Langfuse's observations", frozenset({"type", "starttime", "usagedetails"}), _read_langfuse,
+    known=frozenset({
+        "endtime", "completionstarttime", "timetofirsttoken", "latency", "totalcost", "calculatedtotalcost", "costdetails",
+        "createdat", "updatedat", "usage", "inputprice", "outputprice", "totalprice", "inputcost", "outputcost",
+        "inputusage", "outputusage", "totalusage", "calculatedinputcost", "calculatedoutputcost",
+    }),
+)  # fmt: skip
+
+
+def _read_langsmith(row: Row) -> Iterator[Row]:
+    """LangSmith's runs: those of the type `llm` are calls; a chain repeats the sums of its calls."""
+    if row.get("runtype") != "llm":
+        return
+    about = parsed(at(row.get("extra"), "metadata")) or {}
+    start = row.get("starttime")
+    # LangChain's counts under other names.
+    usage = {
+        "input_tokens": row.get("prompttokens"),
+        "output_tokens": row.get("completiontokens"),
+        "input_token_details": parsed(row.get("prompttokendetails")),
+        "output_token_details": parsed(row.get("completiontokendetails")),
+    }
+    has_failed = bool(row.get("error")) or row.get("status") == "error"
+    yield filled(
+        **tokens_of(usage),
+        runId=row.get("id"),
+        provider=about.get("ls_provider"),
+        model=about.get("ls_model_name") or at(row.get("extra"), "invocation_params", "model"),
+        timestamp=start,
+        status="error" if has_failed else "success",
+        errorCode=error_code(row.get("error")) if has_failed else None,
+        latencyMs=milliseconds(start, row.get("endtime")),
+        timeToFirstTokenMs=milliseconds(start, row.get("firsttokentime")),
+        costUSD=row.get("totalcost"),
+        traceId=row.get("traceid"),
+        sessionId=about.get("session_id") or about.get("thread_id") or about.get("conversation_id"),
+        userId=about.get("user_id"),
+        tags=row.get("tags"),
+    )
+
+
+LANGSMITH = Format(
+    "langsmith", "LangSmith's runs", frozenset({"runtype", "starttime", "traceid"}), _read_langsmith,
+    known=frozenset({
+        "endtime", "firsttokentime", "prompttokens", "completiontokens", "totaltokens", "prompttokendetails",
+        "completiontokendetails", "totalcost", "promptcost", "completioncost", "promptcostdetails",
+        "completioncostdetails", "lastqueuedat",
+    }),
+)  # fmt: skip
+
+
+_MLFLOW_CALLS = frozenset({"CHAT_MODEL", "LLM", "EMBEDDING"})
+
+
+def _read_mlflow(row: Row) -> Iterator[Row]:
+    """MLflow's `search_traces()`: calls are spans in the JSON of a trace, and values of their attributes are JSON once more.
+
+    The usage that MLflow keeps has no cache writes for OpenAI and no reasoning.
+    """
+    spans = at(row.get("trace"), "data", "spans") or parsed(row.get("spans")) or []
+    for span in spans if isinstance(spans, list) else ():
+        attributes = at(span, "attributes")
+        if parsed(at(attributes, "mlflow.spanType")) not in _MLFLOW_CALLS:
+            continue
+        usage = parsed(at(attributes, "mlflow.chat.tokenUsage"))
+        has_failed = str(at(span, "status", "code")).endswith("ERROR")
+        start, end = count(at(span, "start_time_unix_nano")), count(at(span, "end_time_unix_nano"))
+        yield filled(
+            runId=f"{at(span, 'trace_id')}-{at(span, 'span_id')}",
+            provider=parsed(at(attributes, "mlflow.llm.provider")),
+            model=parsed(at(attributes, "mlflow.llm.model") or at(attributes, "model"))
+            or at(attributes, "mlflow.spanInputs", "model"),
+            timestamp=start // 1_000_000 if start else row.get("requesttime"),
+            status="error" if has_failed else "success",
+            errorCode=error_code(at(span, "status", "message")) if has_failed else None,
+            inputTokens=at(usage, "input_tokens"),
+            outputTokens=at(usage, "output_tokens"),
+            cachedInputTokens=at(usage, "cache_read_input_tokens"),
+            cacheWriteTokens=at(usage, "cache_creation_input_tokens"),
+            units=filled(cacheWrite1h=count(at(usage, "cache_creation_input_tokens_above_1hr"))),
+            latencyMs=(end - start) // 1_000_000 if start and end and end >= start else None,
+            traceId=row.get("traceid"),
+            sessionId=at(row.get("tracemetadata"), "mlflow.trace.session"),
+            userId=at(row.get("tracemetadata"), "mlflow.trace.user"),
+        )
+
+
+MLFLOW = Format(
+    "mlflow", "MLflow's traces", frozenset({"traceid", "trace", "spans"}), _read_mlflow,
+    known=frozenset({"requesttime", "executionduration"}),
+)  # fmt: skip
+
+
+_POSTHOG_CALLS = frozenset({"$ai_generation", "$ai_embedding"})
+
+
+def _read_posthog(row: Row) -> Iterator[Row]:
+    """PostHog's events: those of the kinds `$ai_generation` and `$ai_embedding` are calls, and `$ai_usage` has the vendor's own counts."""
+    if row.get("event") not in _POSTHOG_CALLS:
+        return
+    about = parsed(row.get("properties")) or {}
+    took, ended = about.get("$ai_latency"), moment(row.get("timestamp"))
+    has_failed = bool(about.get("$ai_is_error"))
+    yield filled(
+        **{"serviceTier": tier_of(about.get("$ai_service_tier")), **(tokens_of(about.get("$ai_usage")) or _posthog_counts(about))},
+        runId=row.get("uuid") or row.get("id"),
+        provider=about.get("$ai_provider"),
+        model=about.get("$ai_model"),
+        # An event is captured once the call has ended.
+        timestamp=(ended - timedelta(seconds=float(number(took)))).isoformat() if ended else None,
+        status="error" if has_failed else "success",
+        errorCode=str(about.get("$ai_http_status") or "error") if has_failed else None,
+        latencyMs=None if took is None else round(number(took) * 1000),
+        timeToFirstTokenMs=round(number(about.get("$ai_time_to_first_token")) * 1000) or None,
+        costUSD=about.get("$ai_total_cost_usd"),
+        traceId=about.get("$ai_trace_id"),
+        sessionId=about.get("$ai_session_id"),
+        # Without a person the id of the trace stands there.
+        userId=None if about.get("$process_person_profile") is False else row.get("distinctid"),
+        finishReason=about.get("$ai_stop_reason"),
+    )  # fmt: skip
+
+
+def _posthog_counts(about: Row) -> Row:
+    """Return the counts of packages that do not send `$ai_usage` yet."""
+    is_beside = about.get("$ai_cache_reporting_exclusive", about.get("$ai_provider") == "anthropic")
+    read, written = about.get("$ai_cache_read_input_tokens"), about.get("$ai_cache_creation_input_tokens")
+    return tokens_of({
+        "input_tokens": about.get("$ai_input_tokens"),
+        "output_tokens": about.get("$ai_output_tokens"),
+        "output_token_details": {"reasoning": about.get("$ai_reasoning_tokens")},
+        **({"cache_read_input_tokens": read, "cache_creation_input_tokens": written} if is_beside else {}),
+        "input_token_details": None if is_beside else {"cache_read": read, "cache_creation": written},
+        "server_tool_use": {"web_search_requests": about.get("$ai_web_search_count")},
+    })  # fmt: skip
+
+
+POSTHOG = Format(
+    "posthog", "PostHog's events", frozenset({"event", "properties", "distinctid", "timestamp"}), _read_posthog
+)
