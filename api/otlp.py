@@ -28,8 +28,8 @@ from runtally.errors import (
     StoreUnavailable,
     UnsupportedMediaType,
 )
-from runtally.otlp.projects import ProjectRule
-from runtally.otlp.queries import select_counted
+from runtally.otlp.clients import select_counted
+from runtally.otlp.origins import ProjectRule
 from runtally.otlp.receive import Outcome, Sender
 from runtally.runs.queries import select_projects
 

@@ -18,7 +18,7 @@ from api.current import actor, incoming
 from api.request import Request
 from runtally.audit import Actor
 from runtally.errors import Forbidden
-from runtally.otlp.projects import valid_project
+from runtally.otlp.origins import valid_project
 
 PROJECT_HEADER = "x-runtally-project"
 

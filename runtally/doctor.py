@@ -25,7 +25,7 @@ from runtally.errors import ArchiveError, ArchiveUnavailable, AwaitedCell, Store
 from runtally.ingest.name_queries import select_capped
 from runtally.models.dimension import MAX_VALUES
 from runtally.models.otlp import Client
-from runtally.otlp.queries import select_clients
+from runtally.otlp.clients import select_clients
 from runtally.pricing.book import PriceBook, load_book
 from runtally.reporting.read import RelayStatus, get_relay_status
 from runtally.settings import Settings

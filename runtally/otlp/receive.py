@@ -15,13 +15,11 @@ from runtally.errors import BodyTooLarge, Detail, InvalidOtlp
 from runtally.ingest.accept import Intake
 from runtally.ingest.normalize import NormalRun
 from runtally.otlp import json, protobuf
-from runtally.otlp.agents.about import EMAIL
-from runtally.otlp.agents.known import Signal, find_agent
+from runtally.otlp.agents.known import EMAIL, Signal, find_agent
 from runtally.otlp.agents.metrics import METRICS, Counted, Sum, added_by, combine, drop_untimed, read_sums
 from runtally.otlp.agents.metrics import NAMES as POINT_NAMES
-from runtally.otlp.agents.records import BODIES, Place, RecordReader
+from runtally.otlp.agents.records import BODIES, Place, RecordReader, add_agent, is_agents_call, read_other_span
 from runtally.otlp.agents.records import NAMES as RECORD_NAMES
-from runtally.otlp.agents.spans import add_agent, is_agents_call, read_other_span
 from runtally.otlp.attributes import COUNTS, Facts, read_facts, read_free, wanted_of_resources, wanted_of_spans
 from runtally.otlp.bodies import LargeBodies
 from runtally.otlp.calls import (
@@ -34,8 +32,7 @@ from runtally.otlp.calls import (
 )
 from runtally.otlp.clients import ClientCounter
 from runtally.otlp.nesting import Below, Lineage, brief, joined, keep_innermost
-from runtally.otlp.origins import Origins
-from runtally.otlp.projects import ProjectRule, valid_project
+from runtally.otlp.origins import Origins, ProjectRule, valid_project
 from runtally.otlp.recent import Recent, SpanPlace
 from runtally.otlp.runs import INVALID_ID, wire_run
 from runtally.otlp.scopes import counts_apart, vendor_of

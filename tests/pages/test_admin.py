@@ -11,7 +11,7 @@ from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.models.otlp import Client
 from runtally.models.user import Role
-from runtally.otlp.queries import upsert_clients
+from runtally.otlp.clients import upsert_clients
 from runtally.reporting.outbox_queries import COUNTED
 from tests.pages.conftest import PASSWORD, Invite, Post
 from tests.pages.looking import html_of, text_of

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from runtally.fields import MAX_COUNT
 from runtally.models.run import Status
 from runtally.otlp import parse
-from runtally.otlp.agents import about
+from runtally.otlp.agents import known
 from runtally.otlp.agents.known import Agent
 from runtally.otlp.agents.records import NAMES as RECORD_NAMES
 from runtally.otlp.agents.records import Place
@@ -117,7 +117,7 @@ def added_by(one: Sum, counted: Counted) -> Call | None:
     if model:
         facts["model"] = model
     resource = one.place.resource
-    described = about.describe(
+    described = known.describe(
         one.agent, dict(one.attributes), resource.attributes, facts, keeps_email=one.place.keeps_email
     )
     step = [one.time] if one.is_delta else ["after", *(before.get(field, 0) for field in FIELDS)]

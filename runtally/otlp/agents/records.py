@@ -1,4 +1,4 @@
-"""Read log records of coding agents as calls: one row per event that is a call; events that repeat one are skipped.
+"""Read log records and spans of coding agents as calls: one row per event that is a call; events that repeat one are skipped.
 
 Ids of runs are derived from the record, so that a record that is sent again is the same run.
 """
@@ -11,10 +11,22 @@ from typing import Any
 
 from runtally.models.run import Status
 from runtally.otlp import parse
-from runtally.otlp.agents import about
-from runtally.otlp.agents.known import CLAUDE, CLINE, CODEX, GEMINI, QWEN, Agent
-from runtally.otlp.attributes import Facts
+from runtally.otlp.agents import known
+from runtally.otlp.agents.known import (
+    CLAUDE,
+    CLINE,
+    CODEX,
+    COPILOT,
+    COPILOT_CHAT,
+    GEMINI,
+    OPENCODE,
+    QWEN,
+    Agent,
+    Signal,
+)
+from runtally.otlp.attributes import AI_SDK_PREFIX, OPERATION, Facts, read_free
 from runtally.otlp.calls import Call, error_code, normalize_tokens
+from runtally.otlp.spans import is_call
 from runtally.otlp.values import Attributes, LogRecord, Resource, Span, Value
 
 _NS_PER_MS, _NS_PER_SECOND = 1_000_000, 1_000_000_000
@@ -70,7 +82,7 @@ _NAMES = (
     "errorStatus", "gen_ai.provider.name",
 )  # fmt: skip
 NAMES = frozenset(
-    {*_NAMES, *(name for fields in _TOKENS.values() for names in fields.values() for name in names), *about.NAMES}
+    {*_NAMES, *(name for fields in _TOKENS.values() for names in fields.values() for name in names), *known.NAMES}
 )
 """All attributes of log records, and of the spans of agents, that are read."""
 
@@ -181,8 +193,8 @@ def _call(  # noqa: PLR0913, PLR0917  # Each argument is a field that the agents
     error: str | None = None,
 ) -> Call:
     facts = _facts(agent, sent, place.resource.attributes)
-    described = about.describe(agent, sent, place.resource.attributes, facts, keeps_email=place.keeps_email)
-    reported = about.reported_cost(sent)
+    described = known.describe(agent, sent, place.resource.attributes, facts, keeps_email=place.keeps_email)
+    reported = known.reported_cost(sent)
     if reported is not None:
         described["reportedCostUSD"] = reported
     normalize_tokens(facts, has_failed=error is not None)
@@ -277,3 +289,39 @@ def _moment(sent: Mapping[str, Any]) -> int:
     except ValueError:
         return 0
     return round(moment.timestamp() * 1_000) * _NS_PER_MS if moment.tzinfo else 0
+
+
+_CHAT = "chat"
+
+
+def read_other_span(agent: Agent, span: Span, place: Place) -> Call | None:
+    """Return the call of an agent's span that is not read like other spans; None if it has none."""
+    return read_claude_span(span, place) if agent is CLAUDE else None
+
+
+def is_agents_call(agent: Agent, span: Span) -> bool:
+    """Return whether the span of an agent is a call of a model."""
+    if agent.signal is not Signal.TRACES or not is_call(span):
+        return False
+    # Its chats are enclosed by agent spans with their sums.
+    return agent not in {COPILOT, COPILOT_CHAT} or span.attributes.get(OPERATION) == _CHAT
+
+
+def add_agent(call: Call, agent: Agent, span: Span, more: frozenset[str], *, keeps_email: bool) -> None:
+    """Add the agent and its user to the call, and correct the agent's own conventions; `more` are attributes to keep."""
+    facts = call.facts
+    if agent.prefers_response_model and "response_model" in facts:
+        facts["model"] = facts["response_model"]
+    if "provider" in facts:
+        if agent is OPENCODE:
+            facts["provider"] = facts["provider"].partition(".")[0]
+        elif agent in {COPILOT, COPILOT_CHAT} and facts["provider"].casefold() == "github":
+            facts["provider"] = "github-copilot"
+    described = known.describe(agent, span.attributes, span.resource.attributes, facts, keeps_email=keeps_email)
+    subagent = facts.pop("agent", None)
+    if subagent is not None:
+        described.setdefault("agentName", subagent)
+    call.about = described
+    # Here the agent itself sets the AI SDK's metadata, not people: opencode writes the user `unknown` there.
+    added = {name: value for name, value in span.attributes.items() if not name.startswith(AI_SDK_PREFIX)}
+    call.free = read_free(added, more)

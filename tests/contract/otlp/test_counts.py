@@ -3,7 +3,7 @@
 from quart import Quart
 
 from runtally.db.database import Database
-from runtally.otlp.queries import select_clients
+from runtally.otlp.clients import select_clients
 from tests.otlp import JSON, request_for
 from tests.serving import INGEST_KEY, Postgres, client_of, running_server
 from tests.spans import SPAN, as_json, chat, make_logs, make_span

@@ -9,10 +9,9 @@ from runtally.db.database import Connection, Database
 from runtally.doctor import State, examine_database
 from runtally.errors import StoreUnavailable
 from runtally.models.otlp import Client
+from runtally.otlp import clients
 from runtally.otlp import clients as clients_module
-from runtally.otlp import queries
-from runtally.otlp.clients import MAX_KEPT, ClientCounts, Tally
-from runtally.otlp.queries import OTHERS, select_clients, upsert_clients
+from runtally.otlp.clients import MAX_KEPT, OTHERS, ClientCounts, Tally, select_clients, upsert_clients
 
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 
@@ -88,7 +87,7 @@ async def test_counts_that_could_not_be_written_are_written_the_next_time(
 async def test_many_names_take_only_so_much_room(
     own: Database, counts: ClientCounts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queries, "MAX_CLIENTS", 3)
+    monkeypatch.setattr(clients, "MAX_CLIENTS", 3)
     async with own.connection() as connection:
         await upsert_clients(connection, [make_client(str(number)) for number in range(3)])
         await upsert_clients(connection, [make_client(str(number), records=1) for number in range(1, 9)])

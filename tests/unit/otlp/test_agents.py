@@ -12,8 +12,7 @@ import pytest
 
 from runtally.models.run import Status
 from runtally.otlp.agents.known import CLAUDE, find_agent
-from runtally.otlp.agents.records import BODIES, NAMES, Place, RecordReader, read_claude_span
-from runtally.otlp.agents.spans import add_agent, is_agents_call
+from runtally.otlp.agents.records import BODIES, NAMES, Place, RecordReader, add_agent, is_agents_call, read_claude_span
 from runtally.otlp.attributes import wanted_of_resources, wanted_of_spans
 from runtally.otlp.calls import Call
 from runtally.otlp.json import read_logs, read_spans

@@ -11,7 +11,7 @@ from runtally.ingest.decode import BadRun
 from runtally.ingest.wire import WireRun
 from runtally.otlp.attributes import read_facts
 from runtally.otlp.calls import latency_ms
-from runtally.otlp.projects import ProjectRule
+from runtally.otlp.origins import ProjectRule
 from runtally.otlp.runs import wire_run
 from runtally.otlp.values import Value
 from tests.unit.otlp.factories import MS, NOON, make_call

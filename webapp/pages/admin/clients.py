@@ -10,7 +10,7 @@ from quart.typing import ResponseReturnValue
 
 from api.current import services
 from runtally.models.otlp import RUNS, Client
-from runtally.otlp.queries import select_clients
+from runtally.otlp.clients import select_clients
 from runtally.usage.snapshots import Snapshots
 from webapp import formats
 from webapp.addresses import path_to
