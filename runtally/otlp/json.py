@@ -4,11 +4,11 @@ Ids are hex in either case, 64-bit numbers may be strings, enums may be names. A
 decoded.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw, UnsetType, defstruct
 
 from runtally.otlp.values import (
     EXCEPTION,
@@ -46,6 +46,7 @@ _INT64, _UINT64 = 2**63, 2**64
 _OBJECTS_AT_ONCE = 20_000
 _Number = int | float | str | None
 _T = TypeVar("_T")
+_Record = TypeVar("_Record", Span, LogRecord, Metric)
 
 
 class _KeyValue(msgspec.Struct, gc=False):
@@ -121,66 +122,23 @@ class _Scope(msgspec.Struct, gc=False):
     version: str | None = None
 
 
-class _ScopeSpans(msgspec.Struct, gc=False):
-    scope: _Scope | None = None
-    spans: list[_Span | None] | None = None
+_NO_SCOPE = _Scope()
 
 
-class _ScopeRawSpans(msgspec.Struct, gc=False):
-    scope: _Scope | None = None
-    spans: list[Raw] | None = None
+def _request(groups: str, scopes: str, items: str, item: object) -> msgspec.json.Decoder[Any]:
+    """Return the decoder of a request whose resources, scopes and records have these names."""
+    records = ("items", list[item] | None, None)  # type: ignore[valid-type]  # A type that is chosen here.
+    scoped = defstruct("_Scoped", [("scope", _Scope | None, None), records], rename={"items": items}, gc=False)
+    within = ("scopes", list[scoped | None] | None, None)  # type: ignore[valid-type]
+    group = defstruct("_Group", [("resource", Raw | UnsetType, UNSET), within], rename={"scopes": scopes}, gc=False)
+    whole = ("groups", list[group | None] | None, None)  # type: ignore[valid-type]
+    return msgspec.json.Decoder(defstruct("_Request", [whole], rename={"groups": groups}, gc=False))
 
 
-class _ScopeLogs(msgspec.Struct, rename="camel", gc=False):
-    scope: _Scope | None = None
-    log_records: list[Raw] | None = None
-
-
-class _ScopeMetrics(msgspec.Struct, gc=False):
-    scope: _Scope | None = None
-    metrics: list[_Metric | None] | None = None
-
-
-class _ResourceMetrics(msgspec.Struct, rename="camel", gc=False):
-    resource: Raw | UnsetType = UNSET
-    scope_metrics: list[_ScopeMetrics | None] | None = None
-
-
-class _Metrics(msgspec.Struct, rename="camel", gc=False):
-    resource_metrics: list[_ResourceMetrics | None] | None = None
-
-
-class _ResourceSpans(msgspec.Struct, rename="camel", gc=False):
-    resource: Raw | UnsetType = UNSET
-    scope_spans: list[_ScopeSpans | None] | None = None
-
-
-class _ResourceRawSpans(msgspec.Struct, rename="camel", gc=False):
-    resource: Raw | UnsetType = UNSET
-    scope_spans: list[_ScopeRawSpans | None] | None = None
-
-
-class _ResourceLogs(msgspec.Struct, rename="camel", gc=False):
-    resource: Raw | UnsetType = UNSET
-    scope_logs: list[_ScopeLogs | None] | None = None
-
-
-class _Traces(msgspec.Struct, rename="camel", gc=False):
-    resource_spans: list[_ResourceSpans | None] | None = None
-
-
-class _RawTraces(msgspec.Struct, rename="camel", gc=False):
-    resource_spans: list[_ResourceRawSpans | None] | None = None
-
-
-class _Logs(msgspec.Struct, rename="camel", gc=False):
-    resource_logs: list[_ResourceLogs | None] | None = None
-
-
-_traces = msgspec.json.Decoder(_Traces)
-_raw_traces = msgspec.json.Decoder(_RawTraces)
-_logs = msgspec.json.Decoder(_Logs)
-_metrics = msgspec.json.Decoder(_Metrics)
+_traces = _request("resourceSpans", "scopeSpans", "spans", _Span | None)
+_raw_traces = _request("resourceSpans", "scopeSpans", "spans", Raw)
+_logs = _request("resourceLogs", "scopeLogs", "logRecords", Raw)
+_metrics = _request("resourceMetrics", "scopeMetrics", "metrics", _Metric | None)
 _sum = msgspec.json.Decoder(_Sum | None)
 _resource = msgspec.json.Decoder(_Resource | None)
 _span = msgspec.json.Decoder(_Span | None)
@@ -192,49 +150,41 @@ _WRONG = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 def read_spans(body: bytes, rules: Rules) -> Iterator[Span]:
     """Yield the spans of a request, in their order. Raises `Malformed` on the way."""
-    resources = _Resources(rules.resource)
-    try:
-        whole = body.count(b"{") <= _OBJECTS_AT_ONCE
-        sent = (_traces if whole else _raw_traces).decode(body)
-        for group in _bounded(sent.resource_spans, MAX_GROUPS):
-            resource = resources.read(group.resource) if group else None
-            for scoped in _bounded(group.scope_spans, MAX_GROUPS) if group else ():
-                scope = (scoped and scoped.scope) or _Scope()
-                for item in _bounded(scoped.spans, MAX_GROUPS) if scoped else ():
-                    span = _span.decode(item) if isinstance(item, Raw) else item
-                    if span is not None and resource is not None:
-                        yield _read_span(span, resource, scope, rules)
-    except _WRONG:
-        raise Malformed from None
+    return _records(body, _traces if body.count(b"{") <= _OBJECTS_AT_ONCE else _raw_traces, _span, rules, _read_span)
 
 
 def read_logs(body: bytes, rules: Rules) -> Iterator[LogRecord]:
     """Yield the log records of a request, in their order. Raises `Malformed` on the way."""
-    resources = _Resources(rules.resource)
-    try:
-        for group in _bounded(_logs.decode(body).resource_logs, MAX_GROUPS):
-            resource = resources.read(group.resource) if group else None
-            for scoped in _bounded(group.scope_logs, MAX_GROUPS) if group else ():
-                name = (scoped and scoped.scope and scoped.scope.name) or ""
-                for item in _bounded(scoped.log_records, MAX_GROUPS) if scoped else ():
-                    record = _log_record.decode(item)
-                    if record is not None and resource is not None:
-                        yield _read_log_record(record, resource, name, rules)
-    except _WRONG:
-        raise Malformed from None
+    return _records(body, _logs, _log_record, rules, _read_log_record)
 
 
 def read_metrics(body: bytes, rules: Rules) -> Iterator[Metric]:
     """Yield the metrics of a request, in their order. Raises `Malformed` on the way."""
+    return _records(body, _metrics, None, rules, _read_metric)
+
+
+def _records(
+    body: bytes,
+    request: msgspec.json.Decoder[Any],
+    record: msgspec.json.Decoder[Any] | None,
+    rules: Rules,
+    read: Callable[[Any, Resource, _Scope, Rules], _Record],
+) -> Iterator[_Record]:
+    """Yield what a request has; records that were not decoded with it are decoded one after the other."""
     resources = _Resources(rules.resource)
     try:
-        for group in _bounded(_metrics.decode(body).resource_metrics, MAX_GROUPS):
-            resource = resources.read(group.resource) if group else None
-            for scoped in _bounded(group.scope_metrics, MAX_GROUPS) if group else ():
-                name = (scoped and scoped.scope and scoped.scope.name) or ""
-                for item in _bounded(scoped.metrics, MAX_GROUPS) if scoped else ():
-                    if item is not None and resource is not None:
-                        yield _read_metric(item, resource, name, rules)
+        for group in _bounded(request.decode(body).groups, MAX_GROUPS):
+            if group is None:
+                continue
+            resource = resources.read(group.resource)
+            for scoped in _bounded(group.scopes, MAX_GROUPS):
+                if scoped is None:
+                    continue
+                scope = scoped.scope or _NO_SCOPE
+                for item in _bounded(scoped.items, MAX_GROUPS):
+                    sent = record.decode(item) if record and isinstance(item, Raw) else item
+                    if sent is not None:
+                        yield read(sent, resource, scope, rules)
     except _WRONG:
         raise Malformed from None
 
@@ -282,8 +232,10 @@ def _read_span(sent: _Span, resource: Resource, scope: _Scope, rules: Rules) -> 
     return span
 
 
-def _read_log_record(sent: _LogRecord, resource: Resource, scope: str, rules: Rules) -> LogRecord:
-    record = LogRecord(resource, scope, _nanoseconds(sent.time_unix_nano), _nanoseconds(sent.observed_time_unix_nano))
+def _read_log_record(sent: _LogRecord, resource: Resource, scope: _Scope, rules: Rules) -> LogRecord:
+    record = LogRecord(
+        resource, scope.name or "", _nanoseconds(sent.time_unix_nano), _nanoseconds(sent.observed_time_unix_nano)
+    )
     record.attributes = _attributes(sent.attributes, rules.record)
     # A longer body is none of the wanted ones, and is not decoded.
     longest = max(map(len, rules.bodies), default=0) + len('{"stringValue":""}') + 2
@@ -294,8 +246,8 @@ def _read_log_record(sent: _LogRecord, resource: Resource, scope: str, rules: Ru
     return record
 
 
-def _read_metric(sent: _Metric, resource: Resource, scope: str, rules: Rules) -> Metric:
-    metric = Metric(resource, scope)
+def _read_metric(sent: _Metric, resource: Resource, scope: _Scope, rules: Rules) -> Metric:
+    metric = Metric(resource, scope.name or "")
     if sent.name is None or sent.name not in rules.bodies:
         return metric
     metric.name = sent.name
