@@ -12,7 +12,7 @@ import click
 from sqlalchemy.dialects import postgresql
 
 from runtally.models.reporting import DAILY_VIEWS, ReportingRun
-from runtally.otlp.attributes import FIELDS, MEANING
+from runtally.otlp.attributes import FIELDS
 from runtally.settings import Settings
 from webapp.cli import main as runtally
 from webapp.first_run import EXAMPLE_PROJECT, first_run_command
@@ -68,9 +68,7 @@ def first_run() -> str:
 
 def otlp_attributes() -> str:
     """Write the table of the attributes that are read from spans, by field."""
-    rows = [
-        f"| {meaning} | {', '.join(f'`{name}`' for name in FIELDS[field][1])} |" for field, meaning in MEANING.items()
-    ]
+    rows = [f"| {meaning} | {', '.join(f'`{name}`' for name in names)} |" for _, meaning, names in FIELDS.values()]
     return "\n".join(["| of a run | from |", "|---|---|", *rows])
 
 

@@ -30,27 +30,33 @@ KINDS = (
 LEVEL = "langfuse.observation.level"
 MLFLOW_TYPE = "mlflow.spanType"
 
-FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
+FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
     "provider": (
-        parse.provider,
+        parse.provider, "`provider`, under the catalogue's name; `metadata.providerName` if it was another",
         (
             "gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system", "ai.model.provider",
             "mlflow.llm.provider", "error.llm_provider",
         ),
     ),
-    "provider_model": (parse.name, ("litellm.provider.model",)),
+    "provider_model": (parse.name, "`provider`, its prefix; else read off the model's name", ("litellm.provider.model",)),
     "model": (
-        parse.name,
+        parse.name, "`model`",
         (
             "gen_ai.request.model", "ai.model.id", "llm.invocation_parameters", "embedding.model_name",
             "llm.request.model_name", "llm.model_name", "langfuse.observation.model.name", "gen_ai.response.model",
             "ai.response.model", "llm.response.model_name", "mlflow.llm.model", "model",
         ),
     ),
-    "response_model": (parse.text, ("gen_ai.response.model", "ai.response.model", "llm.response.model_name")),
-    "other_model": (parse.text, ("llm.model_name", "langfuse.observation.model.name")),
+    "response_model": (
+        parse.text, "`metadata.responseModel`, which prices a run whose model has no price",
+        ("gen_ai.response.model", "ai.response.model", "llm.response.model_name"),
+    ),
+    "other_model": (
+        parse.text, "`metadata.responseModel`, if `model` is another",
+        ("llm.model_name", "langfuse.observation.model.name"),
+    ),
     "input": (
-        parse.count,
+        parse.count, "`inputTokens`",
         (
             "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt", "ai.usage.inputTokens",
             "ai.usage.promptTokens", "ai.usage.tokens", "langfuse.observation.usage_details",
@@ -58,7 +64,7 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
         ),
     ),
     "output": (
-        parse.count,
+        parse.count, "`outputTokens`",
         (
             "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion",
             "ai.usage.outputTokens", "ai.usage.completionTokens", "langfuse.observation.usage_details",
@@ -66,7 +72,7 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
         ),
     ),
     "cached": (
-        parse.count,
+        parse.count, "`cachedInputTokens`",
         (
             "gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens",
             "llm.token_count.prompt_details.cache_read", "ai.usage.cachedInputTokens",
@@ -76,7 +82,7 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
         ),
     ),
     "written": (
-        parse.count,
+        parse.count, "`cacheWriteTokens`",
         (
             "gen_ai.usage.cache_write.input_tokens", "gen_ai.usage.cache_creation.input_tokens",
             "gen_ai.usage.cache_creation_input_tokens", "llm.token_count.prompt_details.cache_write",
@@ -86,7 +92,7 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
         ),
     ),
     "written_1h": (
-        parse.count,
+        parse.count, "`units.cacheWrite1h`",
         (
             "anthropic.usage.cache_creation.ephemeral_1h_input_tokens", "langfuse.observation.usage_details",
             "ai.response.providerMetadata", "langsmith.metadata.usage_metadata", "metadata.usage_object",
@@ -94,7 +100,7 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
         ),
     ),
     "reasoning": (
-        parse.count,
+        parse.count, "`reasoningTokens`",
         (
             "gen_ai.usage.reasoning.output_tokens", "gen_ai.usage.reasoning_tokens",
             "gen_ai.usage.details.reasoning_tokens", "llm.usage.reasoning_tokens",
@@ -104,80 +110,89 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
         ),
     ),
     "tier": (
-        parse.text,
+        parse.text, "`serviceTier`, that of the answer first",
         (
             "openai.response.service_tier", "gen_ai.openai.response.service_tier", "ai.response.providerMetadata",
             "langsmith.metadata.usage_metadata", "openai.request.service_tier", "gen_ai.openai.request.service_tier",
         ),
     ),
-    "vendor_input": (parse.count, ("ai.response.providerMetadata",)),
-    "counted_apart": (parse.flag, ("ai.response.providerMetadata", "langfuse.observation.usage_details")),
+    "vendor_input": (
+        parse.count, "Anthropic's own count, which shows whether the input includes cached tokens",
+        ("ai.response.providerMetadata",),
+    ),
+    "counted_apart": (
+        parse.flag, "the AI SDK's form of version 4, whose input has no cached tokens",
+        ("ai.response.providerMetadata", "langfuse.observation.usage_details"),
+    ),
     "audio_input": (
-        parse.count,
+        parse.count, "`audioInputTokens`, less cached ones",
         (
             "gen_ai.usage.audio.input_tokens", "llm.token_count.prompt_details.audio",
             "gen_ai.usage.details.input_audio_tokens", "langfuse.observation.usage_details",
             "langsmith.metadata.usage_metadata", "metadata.usage_object",
         ),
     ),
+    "audio_cached": (
+        parse.count, "cached audio",
+        ("gen_ai.usage.audio.cache_read.input_tokens", "gen_ai.usage.details.cache_audio_read_tokens"),
+    ),
     "audio_output": (
-        parse.count,
+        parse.count, "`audioOutputTokens`",
         (
             "gen_ai.usage.audio.output_tokens", "llm.token_count.completion_details.audio",
             "gen_ai.usage.details.output_audio_tokens", "langfuse.observation.usage_details",
             "langsmith.metadata.usage_metadata", "metadata.usage_object",
         ),
     ),
-    "audio_cached": (
-        parse.count,
-        ("gen_ai.usage.audio.cache_read.input_tokens", "gen_ai.usage.details.cache_audio_read_tokens"),
-    ),
     "total": (
-        parse.count,
+        parse.count, "a total, which shows what the counts include",
         (
             "gen_ai.usage.total_tokens", "llm.usage.total_tokens", "llm.token_count.total", "ai.usage.totalTokens",
             "langfuse.observation.usage_details", "langsmith.metadata.usage_metadata", "mlflow.chat.tokenUsage",
         ),
     ),
     "cost": (
-        parse.amount,
+        parse.amount, "`costUSD`, as reported",
         (
             "gen_ai.cost.total_cost", "operation.cost", "gen_ai.usage.cost", "llm.cost.total",
             "langfuse.observation.cost_details", "ai.response.providerMetadata", "hidden_params",
         ),
     ),
-    "error_type": (parse.name, ("error.type",)),
-    "http_status": (parse.http_status, ("http.response.status_code", "http.status_code", "error.code")),
-    "experiment": (parse.name, ("runtally.experiment",)),
+    "error_type": (parse.name, "`errorCode`", ("error.type",)),
+    "http_status": (
+        parse.http_status, "`errorCode`, without a class",
+        ("http.response.status_code", "http.status_code", "error.code"),
+    ),
+    "experiment": (parse.name, "`experimentId`", ("runtally.experiment",)),
     "session": (
-        parse.conversation,
+        parse.conversation, "`sessionId`",
         (
             "session.id", "gen_ai.conversation.id", "langfuse.session.id", "traceloop.association.properties.session_id",
             "langsmith.metadata.session_id", "langsmith.metadata.thread_id",
         ),
     ),
     "user": (
-        parse.text,
+        parse.text, "`userId`",
         (
             "user.id", "enduser.id", "langfuse.user.id", "traceloop.association.properties.user_id",
             "langsmith.metadata.user_id", "llm.user", "metadata.user_api_key_end_user_id", "mlflow.trace.user",
         ),
     ),
-    "tags": (parse.texts, ("langfuse.trace.tags", "tag.tags")),
+    "tags": (parse.texts, "`tags`", ("langfuse.trace.tags", "tag.tags")),
     "first_token_s": (
-        parse.seconds,
+        parse.seconds, "`timeToFirstTokenMs`, from seconds",
         (
             "gen_ai.response.time_to_first_chunk", "gen_ai.server.time_to_first_token",
             "gen_ai.client.operation.time_to_first_chunk",
         ),
     ),
-    "first_token_ms": (parse.milliseconds, ("ai.response.msToFirstChunk",)),
+    "first_token_ms": (parse.milliseconds, "`timeToFirstTokenMs`", ("ai.response.msToFirstChunk",)),
     "first_token_at": (
-        parse.text,
+        parse.text, "`timeToFirstTokenMs`, from a time",
         ("langfuse.observation.completion_start_time", "mastra.completion_start_time"),
     ),
     "finish_reasons": (
-        parse.reasons,
+        parse.reasons, "`finishReason`, and `metadata.finishReasons`",
         (
             "gen_ai.response.finish_reasons", "gen_ai.response.finish_reason", "ai.response.finishReason",
             "llm.finish_reason", "llm.response.finish_reason", "gen_ai.response.stop_reason", "llm.response.stop_reason",
@@ -186,67 +201,25 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
         ),
     ),
     "streamed": (
-        parse.flag,
+        parse.flag, "`metadata.streamed`",
         ("gen_ai.request.stream", "gen_ai.is_streaming", "gen_ai.request.is_stream", "llm.is_streaming"),
     ),
     "operation": (
-        parse.text,
+        parse.text, "`metadata.operation`",
         (OPERATION, OPERATION_ID, REQUEST_TYPE, OPENINFERENCE_KIND, OBSERVATION_TYPE, LANGSMITH_KIND),
     ),
-    "agent": (parse.text, ("gen_ai.agent.name",)),
-    "tool": (parse.text, ("gen_ai.tool.name",)),
-    "prompt_name": (parse.text, ("gen_ai.prompt.name", "langfuse.observation.prompt.name")),
-    "request_id": (parse.text, ("gen_ai.response.id", "ai.response.id")),
-    "service": (parse.text, ("service.name",)),
+    "agent": (parse.text, "`metadata.agent`", ("gen_ai.agent.name",)),
+    "tool": (parse.text, "`metadata.tool`", ("gen_ai.tool.name",)),
+    "prompt_name": (parse.text, "`metadata.promptName`", ("gen_ai.prompt.name", "langfuse.observation.prompt.name")),
+    "request_id": (parse.text, "`metadata.requestId`", ("gen_ai.response.id", "ai.response.id")),
+    "service": (parse.text, "`metadata.service`", ("service.name",)),
     "environment": (
-        parse.text,
+        parse.text, "`metadata.environment`",
         ("deployment.environment.name", "deployment.environment", "langfuse.environment"),
     ),
-    "release": (parse.text, ("service.version", "langfuse.release")),
+    "release": (parse.text, "`metadata.release`", ("service.version", "langfuse.release")),
 }  # fmt: skip
-"""The parser of each field's values, and its attributes in their order."""
-
-MEANING = {
-    "provider": "`provider`, under the catalogue's name; `metadata.providerName` if it was another",
-    "provider_model": "`provider`, its prefix; else read off the model's name",
-    "model": "`model`",
-    "response_model": "`metadata.responseModel`, which prices a run whose model has no price",
-    "other_model": "`metadata.responseModel`, if `model` is another",
-    "input": "`inputTokens`",
-    "output": "`outputTokens`",
-    "cached": "`cachedInputTokens`",
-    "written": "`cacheWriteTokens`",
-    "written_1h": "`units.cacheWrite1h`",
-    "reasoning": "`reasoningTokens`",
-    "tier": "`serviceTier`, that of the answer first",
-    "vendor_input": "Anthropic's own count, which shows whether the input includes cached tokens",
-    "counted_apart": "the AI SDK's form of version 4, whose input has no cached tokens",
-    "audio_input": "`audioInputTokens`, less cached ones",
-    "audio_cached": "cached audio",
-    "audio_output": "`audioOutputTokens`",
-    "total": "a total, which shows what the counts include",
-    "cost": "`costUSD`, as reported",
-    "error_type": "`errorCode`",
-    "http_status": "`errorCode`, without a class",
-    "experiment": "`experimentId`",
-    "session": "`sessionId`",
-    "user": "`userId`",
-    "tags": "`tags`",
-    "first_token_s": "`timeToFirstTokenMs`, from seconds",
-    "first_token_ms": "`timeToFirstTokenMs`",
-    "first_token_at": "`timeToFirstTokenMs`, from a time",
-    "finish_reasons": "`finishReason`, and `metadata.finishReasons`",
-    "streamed": "`metadata.streamed`",
-    "operation": "`metadata.operation`",
-    "agent": "`metadata.agent`",
-    "tool": "`metadata.tool`",
-    "prompt_name": "`metadata.promptName`",
-    "request_id": "`metadata.requestId`",
-    "service": "`metadata.service`",
-    "environment": "`metadata.environment`",
-    "release": "`metadata.release`",
-}
-"""A description of each field, for people."""
+"""The parser of each field's values, its description for people, and its attributes in their order."""
 
 PARTS: Mapping[str, Callable[[Value], Found]] = {
     "llm.invocation_parameters": parse.invocation_parameters,
@@ -254,9 +227,9 @@ PARTS: Mapping[str, Callable[[Value], Found]] = {
     "langfuse.observation.cost_details": parse.cost_details,
     "langsmith.metadata.usage_metadata": parse.langchain_usage,
     "mlflow.chat.tokenUsage": parse.mlflow_usage,
-    "mlflow.llm.model": parse.quoted_model,
-    "mlflow.llm.provider": parse.quoted_provider,
-    "model": parse.quoted_model,
+    "mlflow.llm.model": lambda value: {"model": parse.quoted(value)},
+    "mlflow.llm.provider": lambda value: {"provider": parse.quoted(value)},
+    "model": lambda value: {"model": parse.quoted(value)},
     "ai.response.providerMetadata": parse.provider_metadata,
     "hidden_params": parse.hidden_params,
     "metadata.usage_object": parse.literal,
@@ -296,7 +269,7 @@ class _Source(NamedTuple):
 
 def _sources() -> Mapping[str, _Source]:
     sources: dict[str, _Source] = {}
-    for field, (parser, names) in FIELDS.items():
+    for field, (parser, _, names) in FIELDS.items():
         for rank, name in enumerate(names):
             known = sources.get(name, _Source(PARTS.get(name), ()))
             sources[name] = known._replace(fields=(*known.fields, (field, rank, parser)))
@@ -307,9 +280,9 @@ _SOURCES = _sources()
 _LAST = len(_SOURCES)
 OF_SPAN = frozenset({*_SOURCES, *KINDS, LEVEL})
 _NEVER_FREE = frozenset(name for name in OF_SPAN if not name.startswith(FREE_PREFIXES))
-MODEL_NAMES = FIELDS["model"][1]
+MODEL_NAMES = FIELDS["model"][2]
 COUNTS = frozenset({"input", "output"})
-COUNT_NAMES = frozenset({*FIELDS["input"][1], *FIELDS["output"][1]})
+COUNT_NAMES = frozenset({*FIELDS["input"][2], *FIELDS["output"][2]})
 
 
 def wanted_of_spans(more: frozenset[str]) -> Wanted:

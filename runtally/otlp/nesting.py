@@ -24,7 +24,7 @@ _MAX_STEPS = 64
 _VERSION = re.compile(
     r"^(?:(?:us|eu|apac|global)\.)?(?:amazon|anthropic|cohere|meta|mistral)\.|-latest$|[-@]\d{8}|-\d{4}-\d\d-\d\d|-v\d+:\d+$"
 )
-_PEOPLE = frozenset({*FIELDS["session"][1], *FIELDS["user"][1]})
+_PEOPLE = frozenset({*FIELDS["session"][2], *FIELDS["user"][2]})
 
 # Of the calls of one span that is still to come so many are remembered.
 _MAX_BELOW = 8

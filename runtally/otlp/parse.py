@@ -179,18 +179,6 @@ def _rounded(value: Value, factor: int) -> int | None:
 # ---- JSON in a string: only the named members are decoded.
 
 
-class _Parameters(msgspec.Struct):
-    model: str | None = None
-
-
-class _Costs(msgspec.Struct):
-    total: float | str | None = None
-
-
-class _Hidden(msgspec.Struct):
-    response_cost: float | str | None = None
-
-
 class _Writes(msgspec.Struct):
     ephemeral_1h_input_tokens: float | None = None
 
@@ -223,19 +211,20 @@ class _Vendors(msgspec.Struct):
     openrouter: _Vendor | None = None
 
 
-def invocation_parameters(value: Value) -> Found:
-    sent = _decoded(value, _Parameters)
-    return {"model": name(sent.model)} if sent and sent.model else {}
+def _member(field: str, member: str, kind: Any, parser: Callable[[Any], Any]) -> Callable[[Value], Found]:  # noqa: ANN401
+    """Return what parses one member of an object as a field."""
+    only = msgspec.defstruct("_Only", [(member, kind | None, None)])
+
+    def parsed(value: Value) -> Found:
+        found = getattr(_decoded(value, only), member, None)
+        return {} if found is None else {field: parser(found)}
+
+    return parsed
 
 
-def cost_details(value: Value) -> Found:
-    sent = _decoded(value, _Costs)
-    return {"cost": amount(sent.total)} if sent and sent.total is not None else {}
-
-
-def hidden_params(value: Value) -> Found:
-    sent = _decoded(value, _Hidden)
-    return {"cost": amount(sent.response_cost)} if sent and sent.response_cost is not None else {}
+invocation_parameters = _member("model", "model", str, name)
+cost_details = _member("cost", "total", float | str, amount)
+hidden_params = _member("cost", "response_cost", float | str, amount)
 
 
 def provider_metadata(value: Value) -> Found:
@@ -350,16 +339,6 @@ def quoted(value: Value) -> str | None:
     """Parse a text that is sent as JSON, with its quotes, as MLflow does; None for any other."""
     found = _decoded(value, str) if isinstance(value, str) and value.startswith('"') else None
     return found.strip() or None if found is not None else None
-
-
-def quoted_model(value: Value) -> Found:
-    found = quoted(value)
-    return {"model": found} if found else {}
-
-
-def quoted_provider(value: Value) -> Found:
-    found = quoted(value)
-    return {"provider": found} if found else {}
 
 
 def langchain_usage(value: Value) -> Found:

@@ -73,7 +73,7 @@ SENT: dict[str, Value] = {
     "first_token_s": 0.25, "first_token_ms": 250.4, "written_1h": 5,
 }  # fmt: skip
 READ: dict[str, Any] = {**SENT, "cost": Decimal("0.5"), "first_token_s": 250, "first_token_ms": 250}
-CASES = [(field, name) for field, (_, names) in FIELDS.items() for name in names]
+CASES = [(field, name) for field, (_, _, names) in FIELDS.items() for name in names]
 
 
 def value_for(field: str, name: str) -> tuple[Value, Any]:
@@ -97,7 +97,7 @@ def test_a_name_fills_its_field(field: str, name: str) -> None:
 
 @pytest.mark.parametrize("field", FIELDS)
 def test_the_first_attribute_with_a_value_wins(field: str) -> None:
-    parser, names = FIELDS[field]
+    parser, _, names = FIELDS[field]
     plain = [name for name in names if name not in PARTS]
     values: dict[str, Value] = {name: _varied(value_for(field, name)[0], place) for place, name in enumerate(plain)}
 
