@@ -11,12 +11,13 @@ import runtally
 from runtally.db.database import Database
 
 VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH", "UPSERT")
+# A statement for psql, whose variables are no parameters, and beginnings of statements.
+NOT_WHOLE = {"runtally.embedded.server", "runtally.usage.upkeep.differences"}
 
 
 def statements() -> Iterator[tuple[str, str]]:
     for module in pkgutil.walk_packages(runtally.__path__, "runtally."):
-        # Of a statement for psql the variables are not parameters.
-        if module.name == "runtally.embedded.server":
+        if module.name in NOT_WHOLE:
             continue
         for name, value in vars(importlib.import_module(module.name)).items():
             if name.isupper() and name[0] != "_" and isinstance(value, str) and value.strip().startswith(VERBS):
