@@ -88,8 +88,8 @@ class ComparePage(Page, frozen=True):
 
     @property
     def document_title(self) -> str:
-        first, second = self.sides
-        return f"{first.name} and {second.name} · {self.frame.name}"
+        sides = "Compare" if self.is_same else " and ".join(side.name for side in self.sides)
+        return f"{sides} · {self.frame.name}"
 
 
 @blueprint.get("/projects/<project_id:project_id>/compare")
