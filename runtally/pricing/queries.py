@@ -174,6 +174,9 @@ async def select_listed(
     return tuple(ListedPrice(*row) for row in rows)
 
 
+MAX_MODELS = 2_000
+"""The models that are looked at, those with the most runs: a program may give each run one of its own."""
+
 # Buckets of the longest grain: they are the fewest, and kept for ever. Sums of tokens stay numeric: 1,025 of the largest counts
 # that a run may have are more than a bigint holds.
 SELECT_USED_MODELS = f"""
@@ -192,6 +195,7 @@ SELECT_USED_MODELS = f"""
 GROUP BY project_id, provider, model
   HAVING sum(runs) > 0
 ORDER BY runs DESC, provider, model, project_id
+   LIMIT {MAX_MODELS}
 """
 
 

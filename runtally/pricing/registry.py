@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from heapq import nsmallest
 
 from sqlalchemy import BigInteger, ColumnElement, cast
 from sqlalchemy.dialects.postgresql import ARRAY
@@ -72,8 +73,10 @@ async def list_discounts(session: AsyncSession) -> Sequence[ProjectDiscount]:
     return (await session.exec(select(ProjectDiscount).order_by(col(ProjectDiscount.project_id), start))).all()
 
 
-async def list_in_use(snapshots: Snapshots, book: PriceBook, now: datetime) -> Mapping[int, int | None]:
-    """List the entries that price models in use, with the number of their runs, the most first.
+async def list_in_use(
+    snapshots: Snapshots, models: Iterable[UsedModel], book: PriceBook, now: datetime
+) -> Mapping[int, int | None]:
+    """List the entries that price these models in use, with the number of their runs, the most first.
 
     Each is followed by the entry for its longest contexts, if there is one, with None: how many runs are so long is not
     counted.
@@ -81,9 +84,7 @@ async def list_in_use(snapshots: Snapshots, book: PriceBook, now: datetime) -> M
     since = now - USED_WITHIN
     own = await snapshots.of_each(lambda one: queries.select_used_models_of(one, since, book.with_prices))
     # Use by projects with prices of their own counts as theirs alone.
-    uses: list[tuple[str | None, UsedModel, int]] = [
-        (None, one, one.runs) for one in await list_used_models(snapshots, now)
-    ]
+    uses: list[tuple[str | None, UsedModel, int]] = [(None, one, one.runs) for one in models]
     for owner, one in (used for of_one in own for used in of_one):
         uses += [(None, one, -one.runs), (owner, one, one.runs)]
     runs: Counter[int] = Counter()
@@ -102,7 +103,7 @@ async def list_in_use(snapshots: Snapshots, book: PriceBook, now: datetime) -> M
 
 
 async def list_used_models(snapshots: Snapshots, now: datetime) -> list[UsedModel]:
-    """List the models that were used lately, in all projects together, the most used first."""
+    """List the models that were used lately, in all projects together, the most used first, up to `MAX_MODELS`."""
     first, *others = await snapshots.of_each(lambda one: queries.select_used_models(one, now - USED_WITHIN))
     if not others:
         return [*first]
@@ -110,20 +111,20 @@ async def list_used_models(snapshots: Snapshots, now: datetime) -> list[UsedMode
     for one in (used for of_one in (first, *others) for used in of_one):
         key = one.provider, one.model
         found[key] = found[key] + one if key in found else one
-    return sorted(found.values(), key=lambda one: (-one.runs, one.provider, one.model))
+    return nsmallest(queries.MAX_MODELS, found.values(), key=lambda one: (-one.runs, one.provider, one.model))
 
 
-async def list_unpriced(
-    snapshots: Snapshots, book: PriceBook, direct_providers: Iterable[str], now: datetime
+def unpriced_of(
+    models: Iterable[UsedModel], book: PriceBook, direct_providers: Iterable[str], now: datetime
 ) -> tuple[UsedModel, ...]:
-    """List the models in use that have no price now, those with the most runs first.
+    """Return those of these models that have no price now.
 
     A direct provider needs no price, as long as it reports costs.
     """
     direct = {name.casefold() for name in direct_providers}
     return tuple(
         one
-        for one in await list_used_models(snapshots, now)
+        for one in models
         if book.price_for(one.provider, one.model, now, 0) is None
         and (one.unpriced or one.provider.casefold() not in direct)
     )

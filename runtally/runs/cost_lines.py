@@ -4,11 +4,12 @@ The lines add up to the cost to the last digit. Costs without lines have one of 
 differ from what their price says today, and those of runs that are in the database no more.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
-from typing import TypeVar
+from heapq import nsmallest
 
 from runtally.db.combined import gathered
 from runtally.db.database import Connection
@@ -30,8 +31,7 @@ from runtally.usage.overview.project_queries import select_dropped_before
 from runtally.usage.plan import Group, GroupQuestion
 from runtally.usage.question import LatencyDetail
 from runtally.usage.snapshots import Snapshot, Snapshots
-
-Place = TypeVar("Place", bound=Hashable)
+from runtally.usage.totals import Totals, group_sum
 
 MAX_RUNS_READ = 1_000_000
 """The runs that one question may read."""
@@ -92,7 +92,7 @@ class GroupLines:
         return sorted(self.lines.items(), key=lambda item: (-item[1].amount_usd, order.index(item[0])))
 
     def add(self, name: str, amount_usd: Decimal, quantity: int | Decimal = 0) -> None:
-        line = self.lines.setdefault(name, LineSum())
+        line = self.lines.get(name) or self.lines.setdefault(name, LineSum())
         line.amount_usd += amount_usd
         line.quantity += quantity
 
@@ -136,10 +136,9 @@ async def read_cost_lines(snapshots: Snapshots, control: Connection, question: G
     rows = await read_priced_alike(snapshots, control, question, discounts)
     ids = sorted({row.entry_id for row in rows if row.entry_id is not None})
     entries = {one.price.id: one for one in await select_candidates_of(control, ids)}
-    slices = _merged(((row.number, row.group), _lines_of(row, entries, discounts)) for row in rows)
-    if any(await snapshots.of_each(lambda one: lacks_runs(one, question))):
-        await _add_removed(snapshots, question, slices)
-    return _answer(question, slices)
+    lacks_some = any(await snapshots.of_each(lambda one: lacks_runs(one, question)))
+    stored = await _stored(snapshots, question) if lacks_some else {}
+    return _answer(question, rows, stored, partial(_add_lines, entries=entries, discounts=discounts))
 
 
 async def read_priced_alike(
@@ -197,14 +196,17 @@ def _varying(variants: Mapping[int, str], discounts: Iterable[Discount]) -> Vary
     )
 
 
-def _lines_of(row: PricedAlike, entries: Mapping[int, PriceCandidate], discounts: Sequence[Discount]) -> GroupLines:
-    """Return the lines of runs that are priced alike."""
-    found = GroupLines(runs=row.runs, unpriced=row.runs - row.priced)
+def _add_lines(
+    found: GroupLines, row: PricedAlike, *, entries: Mapping[int, PriceCandidate], discounts: Sequence[Discount]
+) -> None:
+    """Add the lines of runs that are priced alike."""
+    found.runs += row.runs
+    found.unpriced += row.runs - row.priced
     if row.entry_id is None:
         if row.priced:
             found.add(REPORTED, row.cost_usd)
-        return found
-    entry = entries.get(row.entry_id)
+        return
+    entry, rest = entries.get(row.entry_id), row.cost_usd
     if entry is not None:
         price = entry.price
         if entry.project_id is None and row.project_id is not None and row.provider is not None:
@@ -214,9 +216,9 @@ def _lines_of(row: PricedAlike, entries: Mapping[int, PriceCandidate], discounts
             # A fee is for each run; all other amounts follow from the sums.
             amount_usd = line.amount_usd * row.runs if line.name == "request" else line.amount_usd
             found.add(line.name, amount_usd, line.quantity if line.kind else row.runs)
-    if rest := row.cost_usd - found.cost_usd:
+            rest -= amount_usd
+    if rest:
         found.add(CHANGED, rest)
-    return found
 
 
 async def lacks_runs(connection: Connection, question: GroupQuestion) -> bool:
@@ -225,8 +227,8 @@ async def lacks_runs(connection: Connection, question: GroupQuestion) -> bool:
     return before is not None and question.timeline.span.since < before
 
 
-async def _add_removed(snapshots: Snapshots, question: GroupQuestion, slices: dict[SliceKey, GroupLines]) -> None:
-    """Add what the stored sums have in addition to the runs that are kept. Raises `DimensionNotTracked`."""
+async def _stored(snapshots: Snapshots, question: GroupQuestion) -> Mapping[SliceKey, Totals]:
+    """Read the sums of all runs, also those that are not kept. Raises `DimensionNotTracked`."""
     if not question.is_of_models:
         raise DimensionNotTracked(
             "Some runs of this time are in the database no more, so the lines of their costs are not known: choose a later start, "
@@ -234,33 +236,43 @@ async def _add_removed(snapshots: Snapshots, question: GroupQuestion, slices: di
         )
     sums = replace(question, measures=("runs", "unpriced", "cost_usd"), limit=MAX_ROWS, latencies=LatencyDetail.NONE)
     answer = await read_groups_of([GroupRowReader.of(one) for one in snapshots.every], sums)
-    for place, stored in answer.slices.items():
-        found = slices.setdefault(place, GroupLines())
-        if rest := stored.totals.cost_usd - found.cost_usd:
-            found.add(REMOVED, rest)
-        found.runs, found.unpriced = stored.totals.runs, stored.totals.unpriced
+    return {place: one.totals for place, one in answer.slices.items()}
 
 
-def _answer(question: GroupQuestion, slices: Mapping[SliceKey, GroupLines]) -> CostLines:
-    """Add up the buckets of each group, and all groups without a high rank."""
-    shown = _shown(question)
-    slices = _merged(((number, shown(group)), one) for (number, group), one in slices.items())
-    groups = _merged((group, one) for (_, group), one in slices.items())
-    ranked = sorted(
-        groups, key=lambda group: (-groups[group].cost_usd, -groups[group].runs, [one or "" for one in group])
+def _answer(
+    question: GroupQuestion,
+    rows: Sequence[PricedAlike],
+    stored: Mapping[SliceKey, Totals],
+    add_lines: Callable[[GroupLines, PricedAlike], None],
+) -> CostLines:
+    """Add up the lines of each group with a high rank, and of all others as one, in each bucket."""
+    shown, costs, runs = _shown(question), defaultdict[Group, Decimal](Decimal), Counter[Group]()
+    of_rows: Iterable[tuple[Group, PricedAlike | Totals]] = ((row.group, row) for row in rows)
+    sums = ((group, totals) for (_, group), totals in stored.items()) if stored else of_rows
+    for group, one in ((shown(group), one) for group, one in sums):
+        costs[group] += one.cost_usd
+        runs[group] += one.runs
+    ranked = nsmallest(
+        question.limit, costs, key=lambda group: (-costs[group], -runs[group], [one or "" for one in group])
     )
-    named = dict.fromkeys(group for group in ranked[: question.limit] if OTHER not in group)
+    named = dict.fromkeys(group for group in ranked if OTHER not in group)
     rest = (OTHER,) * len(question.by)
 
-    def kept(group: Group) -> Group:
-        return group if group in named else rest
+    def place_of(number: int, group: Group) -> SliceKey:
+        return number, group if (group := shown(group)) in named else rest
 
-    whole = _merged((kept(group), one) for group, one in groups.items())
-    return CostLines(
-        question,
-        {group: whole[group] for group in (*named, *(() if rest in named else (rest,))) if group in whole},
-        _merged(((number, kept(group)), one) for (number, group), one in slices.items()),
-    )
+    slices = defaultdict[SliceKey, GroupLines](GroupLines)
+    for row in rows:
+        add_lines(slices[place_of(row.number, row.group)], row)
+    for place, totals in group_sum((place_of(*place), totals) for place, totals in stored.items()).items():
+        found = slices[place]
+        if removed := totals.cost_usd - found.cost_usd:
+            found.add(REMOVED, removed)
+        found.runs, found.unpriced = totals.runs, totals.unpriced
+    groups = defaultdict[Group, GroupLines](GroupLines)
+    for (_, group), lines in slices.items():
+        groups[group].merge(lines)
+    return CostLines(question, {group: groups[group] for group in (*named, rest) if group in groups}, slices)
 
 
 def _shown(question: GroupQuestion) -> Callable[[Group], Group]:
@@ -268,10 +280,3 @@ def _shown(question: GroupQuestion) -> Callable[[Group], Group]:
     project_id, by = question.filter.project_id, question.by
     places = masking.hidden_places(project_id, by)
     return lambda group: masking.mask_group(project_id, by, places, group) if places else group
-
-
-def _merged(groups: Iterable[tuple[Place, GroupLines]]) -> dict[Place, GroupLines]:
-    found: dict[Place, GroupLines] = {}
-    for place, one in groups:
-        found.setdefault(place, GroupLines()).merge(one)
-    return found

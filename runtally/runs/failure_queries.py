@@ -1,13 +1,14 @@
 """SQL of failed runs: their number by kind, model and bucket, and how many a later run made up for."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
 from runtally.db.database import Connection
 from runtally.models.run import Status
 from runtally.usage.conditions import Conditions
+from runtally.usage.dimensions import OTHER
 from runtally.usage.filter import Outcome, RunFilter
 from runtally.usage.window import TimeSpan
 
@@ -17,18 +18,32 @@ TIMEOUT = "timeout"
 _KIND = f"coalesce(nullif(error_code, ''), CASE status WHEN 'timeout' THEN '{TIMEOUT}' END)"
 _FAILED = "project_id = $1 AND occurred_at >= $2 AND occurred_at < $3 AND status <> 'success'"
 
+# The most frequent kinds in each bucket, with all others as NULL, and the most frequent groups. No kind is empty, and NULL could
+# not be joined by.
 SELECT_FAILURES = f"""
-  SELECT width_bucket(occurred_at, $4::timestamptz[]) - 1 AS number,
-         {_KIND} AS kind,
-         provider,
-         model,
-         count(*) AS runs,
-         count(*) FILTER (WHERE cost_usd IS NULL) AS unpriced,
-         coalesce(sum(cost_usd), 0) AS cost_usd,
-         max(occurred_at) AS latest_at
+WITH failed AS MATERIALIZED (
+  SELECT coalesce({_KIND}, '') AS kind, provider, model, width_bucket(occurred_at, $4::timestamptz[]) - 1 AS number, cost_usd,
+         occurred_at
     FROM runs
    WHERE {_FAILED}
-GROUP BY 1, 2, 3, 4
+),
+kinds AS (
+  SELECT kind FROM failed GROUP BY kind ORDER BY count(*) DESC, kind = '', kind LIMIT $5
+)
+  SELECT kinds.kind, NULL AS provider, NULL AS model, number, count(*) AS runs,
+         NULL::bigint AS unpriced, NULL::numeric AS cost_usd, NULL::timestamptz AS latest_at, NULL::bigint AS groups
+    FROM failed
+         LEFT JOIN kinds USING (kind)
+GROUP BY kinds.kind, number
+   UNION ALL
+(
+  SELECT kind, provider, model, NULL, count(*) AS runs, count(*) FILTER (WHERE cost_usd IS NULL),
+         coalesce(sum(cost_usd), 0), max(occurred_at), count(*) OVER ()
+    FROM failed
+GROUP BY kind, provider, model
+ORDER BY runs DESC, kind, provider, model
+   LIMIT $6
+)
 """
 
 # Traces may have any number of runs: they are counted by their index up to a limit, and read only below it.
@@ -95,11 +110,9 @@ class FailureKey:
 
 
 @dataclass(frozen=True, slots=True)
-class FailureSlice:
-    """Failed runs of one kind and model in one bucket."""
+class FailureCount:
+    """Failed runs of one kind and model."""
 
-    number: int
-    """The number of the bucket."""
     key: FailureKey
     runs: int
     unpriced: int
@@ -107,14 +120,32 @@ class FailureSlice:
     latest_at: datetime
 
 
-async def select_failures(
-    connection: Connection, project_id: str, span: TimeSpan, starts: Sequence[datetime]
-) -> list[FailureSlice]:
-    """Read the failed runs of a span in buckets that begin at these moments."""
-    rows = await connection.fetch(SELECT_FAILURES, project_id, *span, starts)
-    return [
-        FailureSlice(number, FailureKey(kind, provider, model), *rest) for number, kind, provider, model, *rest in rows
-    ]
+@dataclass(frozen=True, slots=True)
+class FailureCounts:
+    """The failed runs of a span."""
+
+    most: tuple[FailureCount, ...] = ()
+    """The most frequent kinds and models."""
+    number: int = 0
+    """How many kinds and models there are."""
+    by_bucket: Mapping[tuple[str | None, int], int] = field(default_factory=dict)
+    """The runs of the most frequent kinds, and of all others as `OTHER`, in each bucket, by its number."""
+
+
+async def select_failures(  # noqa: PLR0913  # The parameters of the statement.
+    connection: Connection, project_id: str, span: TimeSpan, starts: Sequence[datetime], *, kinds: int, groups: int
+) -> FailureCounts:
+    """Read the failed runs of a span in buckets that begin at these moments, with so many kinds and groups at the most."""
+    rows = await connection.fetch(SELECT_FAILURES, project_id, *span, starts, kinds, groups)
+    by_bucket, most, number = dict[tuple[str | None, int], int](), list[FailureCount](), 0
+    for kind, provider, model, bucket, runs, *rest in rows:
+        if bucket is None:
+            *sums, number = rest
+            most.append(FailureCount(FailureKey(kind or None, provider, model), runs, *sums))
+        else:
+            by_bucket[OTHER if kind is None else kind or None, bucket] = runs
+    most.sort(key=lambda one: (-one.runs, one.key.kind or "", one.key.provider, one.key.model))
+    return FailureCounts(tuple(most), number, by_bucket)
 
 
 async def select_recovered(

@@ -1,7 +1,7 @@
 """SQL that looks runs up. `conditions` builds the part that depends on a filter."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 import asyncpg
@@ -13,6 +13,7 @@ from runtally.runs.position import Direction, Place
 from runtally.runs.values import Chunk, Extremes, Latencies, ListedRun, Scan, Totals
 from runtally.usage.conditions import Conditions
 from runtally.usage.sketch import LATENCY, sketch_of_counts
+from runtally.usage.summary import Group
 
 COLUMNS = ", ".join({"meta": "metadata"}.get(name, name) for name in RunColumns.model_fields)
 LISTED = (
@@ -266,12 +267,18 @@ async def select_extremes(connection: Connection, conditions: Conditions, *, ste
     return Extremes(tuple(lists["slowest"]), tuple(lists["costliest"]), reached)
 
 
-async def select_latencies(connection: Connection, conditions: Conditions, *, steps: int) -> Latencies:
-    """Read the latencies of the newest `steps` matching runs of a project."""
+async def select_latencies(
+    connection: Connection, conditions: Conditions, models: Collection[Group], *, steps: int
+) -> Latencies:
+    """Read the latencies of those of a project's newest `steps` matching runs that are of these models."""
     rows = await connection.fetch(latencies_sql(conditions, steps=steps), *conditions.values)
     is_whole = sum(len(row["latencies"]) for row in rows) < steps
     return Latencies(
-        {(row["provider"], row["model"]): sketch_of_counts(Counter(row["latencies"])) for row in rows},
+        {
+            model: sketch_of_counts(Counter(row["latencies"]))
+            for row in rows
+            if (model := (row["provider"], row["model"])) in models
+        },
         None if is_whole else min(row["since"] for row in rows),
     )
 

@@ -4,7 +4,7 @@ Pages follow an index from a position on, so the thousandth costs as much as the
 any run matches, the page says how far it looked, and its reader decides whether to go on.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -23,6 +23,7 @@ from runtally.runs.sources import RunSource, RunSources, of_each
 from runtally.runs.trace import Trace, trace_of
 from runtally.runs.values import Chunk, Extremes, Latencies, ListedRun, Scan, Totals
 from runtally.usage.filter import RunFilter
+from runtally.usage.summary import Group
 
 PAGE_RUNS = 50
 # About as many as are read in 3 ms; out of many projects in twice that.
@@ -186,14 +187,15 @@ async def read_extremes(connection: Connection, run_filter: RunFilter, now: date
     return await queries.select_extremes(connection, conditions, steps=EXTREME_STEPS, limit=limit)
 
 
-async def read_latencies(connection: Connection, run_filter: RunFilter, now: datetime) -> Latencies:
-    """Read the latencies of a project's newest runs that match."""
+async def read_latencies(
+    connection: Connection, run_filter: RunFilter, models: Collection[Group], now: datetime
+) -> Latencies:
+    """Read the latencies of those of a project's newest runs that match, and are of these models."""
     bounds = await find_scan_bounds(connection, run_filter, now, Position(), steps=LATENCY_STEPS)
     if bounds.is_empty:
         return Latencies()
-    return await queries.select_latencies(
-        connection, conditions_of(run_filter, now, bounds=bounds), steps=LATENCY_STEPS
-    )
+    conditions = conditions_of(run_filter, now, bounds=bounds)
+    return await queries.select_latencies(connection, conditions, models, steps=LATENCY_STEPS)
 
 
 def totals_of(page: RunPage) -> Totals | None:

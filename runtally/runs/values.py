@@ -8,6 +8,7 @@ from decimal import Decimal
 from runtally.models.run import Status, StoredRun
 from runtally.runs.position import Place
 from runtally.usage.sketch import Sketch
+from runtally.usage.summary import Group
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ class Extremes:
 class Latencies:
     """Latencies by provider and model; with `reached`, only of runs since then."""
 
-    of_models: Mapping[tuple[str, str], Sketch] = field(default_factory=dict)
+    of_models: Mapping[Group, Sketch] = field(default_factory=dict)
     reached: datetime | None = None
 
 

@@ -61,11 +61,6 @@ class Dimension:
         """The column of stored slices that tells it apart."""
         return self.filter_field
 
-    @property
-    def is_of_few(self) -> bool:
-        """Whether there are only a few values of it, such as models or statuses."""
-        return self.is_in_slices or self.usual is not None
-
     def value_sql(self, placeholder: Callable[[str], str]) -> str:
         """SQL of the dimension's value over the columns of runs, NULL for runs without one."""
         if not self.metadata_keys:

@@ -57,7 +57,7 @@ def failures(found: Failures, slots: Mapping[str, str]) -> Chart:
     for kind in found.kinds:
         name = kind or NO_CODE
         counts.setdefault(name if name in slots else None, [Decimal(0)] * window.length)
-    for (kind, number), runs in found.by_bucket.items():
+    for (kind, number), runs in found.counts.by_bucket.items():
         name = kind or NO_CODE
         counts[name if name in slots else None][number] += runs
     named = [Series(name, slots[name], tuple(values)) for name, values in counts.items() if name is not None]

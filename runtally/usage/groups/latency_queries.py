@@ -42,7 +42,7 @@ async def select_run_latencies(
     if names and named is not None:
         rows = named_sql(found, question, named)
         same = " AND ".join(f"named.{name} = valued.{name}" for name in names)
-        are_many = [one == rest_of if rest_of else not one.is_of_few for one in question.by]
+        are_many = [one == rest_of if rest_of else one.usual is None for one in question.by]
         columns = ", ".join(
             f"CASE WHEN named.{name} IS NULL AND valued.{name} <> '{ANY}' THEN '{OTHERS}' ELSE valued.{name} END AS {name}"
             if is_many

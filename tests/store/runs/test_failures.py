@@ -12,6 +12,7 @@ from runtally.models.run import Status, StoredRun
 from runtally.runs import failures
 from runtally.runs.failure_queries import FailureKey, select_latest
 from runtally.runs.failures import Failures, read_failures
+from runtally.usage.dimensions import OTHER
 from runtally.usage.window import Range, Window
 from tests.store.usage.made import NOW, insert
 
@@ -74,17 +75,17 @@ async def test_failed_runs_are_told_apart_by_kind_and_model(
 
     found = await read(database, project_id)
 
-    assert {group.key for group in found.groups} == set(by_key)
+    assert {group.key for group in found.counts.most} == set(by_key)
     assert len(by_key) == 6
-    for group in found.groups:
+    for group in found.counts.most:
         same = by_key[group.key]
         assert group.runs == len(same)
         assert group.unpriced == sum(run.cost_usd is None for run in same)
         assert group.cost_usd == sum((run.cost_usd or Decimal(0) for run in same), Decimal(0))
         assert group.latest_at == max(run.occurred_at for run in same)
-        assert group.recovered == sum(is_recovered(run, runs) for run in same)
+        assert (found.recoveries or {}).get(group.key, 0) == sum(is_recovered(run, runs) for run in same)
     assert found.recovered > 0
-    assert [group.runs for group in found.groups] == sorted((len(same) for same in by_key.values()), reverse=True)
+    assert [group.runs for group in found.counts.most] == sorted((len(same) for same in by_key.values()), reverse=True)
 
 
 async def test_the_buckets_of_a_kind_add_up_to_its_runs(
@@ -96,8 +97,24 @@ async def test_the_buckets_of_a_kind_add_up_to_its_runs(
 
     found = await read(database, project_id)
 
-    assert found.by_bucket == wanted
+    assert found.counts.by_bucket == wanted
     assert found.kinds == dict(Counter(key_of(run).kind for run in failed_in(runs)).most_common())
+    assert found.runs == len(failed_in(runs))
+
+
+async def test_of_very_many_kinds_and_models_the_most_frequent_are_told_apart(
+    database: Database, runs: list[StoredRun], project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(failures, "MAX_KINDS", 2)
+    monkeypatch.setattr(failures, "MAX_GROUPS", 3)
+    of_groups = Counter(key_of(run) for run in failed_in(runs))
+    of_kinds = Counter(key_of(run).kind for run in failed_in(runs)).most_common()
+
+    found = await read(database, project_id)
+
+    assert sorted(one.runs for one in found.counts.most) == sorted(of_groups.values())[-3:]
+    assert found.counts.number == len(of_groups) > 3
+    assert found.kinds == {**dict(of_kinds[:2]), OTHER: sum(count for _, count in of_kinds[2:])}
     assert found.runs == len(failed_in(runs))
 
 
@@ -113,8 +130,7 @@ async def test_of_too_many_failures_the_newest_are_told_apart(
     assert found.runs == sum(run.occurred_at >= found.since for run in failed_in(runs))
     assert 40 <= found.runs <= 41
     # Nor is anything guessed of traces that would take too long to look through.
-    assert not found.is_recovery_known
-    assert {group.recovered for group in found.groups} == {None}
+    assert found.recoveries is None
 
 
 async def test_the_latest_run_of_a_kind_and_model_is_found_by_its_moment(
@@ -123,8 +139,8 @@ async def test_the_latest_run_of_a_kind_and_model_is_found_by_its_moment(
     assert runs
     found = await read(database, project_id)
     async with database.snapshot() as connection:
-        latest = await select_latest(connection, project_id, [(one.key, one.latest_at) for one in found.groups])
+        latest = await select_latest(connection, project_id, [(one.key, one.latest_at) for one in found.counts.most])
 
     by_id = {run.id: run for run in runs}
-    assert set(latest) == {group.key for group in found.groups}
-    assert all(by_id[latest[group.key]].occurred_at == group.latest_at for group in found.groups)
+    assert set(latest) == {group.key for group in found.counts.most}
+    assert all(by_id[latest[group.key]].occurred_at == group.latest_at for group in found.counts.most)

@@ -233,7 +233,7 @@ async def _read(reader: UsageReader, view: View, window: Window, now: datetime) 
     if await is_comparable(reader.snapshots, earlier, view.project_id, run_filter):
         before = await read_totals(reader, earlier, run_filter, by, limit=MAX_ROWS)
         total.before = (await read_totals(reader, earlier, run_filter, (), limit=1)).total
-    latencies = await read_latencies(reader.connection, view.run_filter, now) if are_of_models else None
+    latencies = await read_latencies(reader.connection, view.run_filter, groups.groups, now) if are_of_models else None
     hidden = await read_hidden(reader, window, run_filter, dimension, groups)
     return _Figures(groups, before, total, latencies, hidden)
 

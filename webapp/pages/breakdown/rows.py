@@ -131,7 +131,7 @@ def groups_of(  # noqa: PLR0913, PLR0917  # What rows are made of.
         group.recorded.add(value[-1] if view.by != PROVIDER else value[0])
         group.price = group.price or (price if view.by == MODEL else None)
         if latencies is not None and value in latencies.of_models:
-            group.sketches.append(latencies.of_models[value])  # type: ignore[index]  # A provider and a model.
+            group.sketches.append(latencies.of_models[value])
         if latency := summary.group_latencies.get(value):
             group.known_p95_ms = None if key != Key(value[-1], value[0] if len(value) > 1 else None) else latency.p95_ms
     if before is not None:

@@ -177,7 +177,8 @@ async def _page(session: AsyncSession, text: str, form: Form) -> BulkPage:
     await services().prices.refresh()
     now = services().clock()
     async with services().cells.snapshots(None, is_current=True) as snapshots:
-        in_use = await registry.list_in_use(snapshots, services().prices.book, now)
+        used = await registry.list_used_models(snapshots, now)
+        in_use = await registry.list_in_use(snapshots, used, services().prices.book, now)
     found = await registry.search(session, text, now, past=False, first=in_use)
     chosen = set(_ids(form))
     rows = [row for row in rows_of(found.entries, now, in_use) if row.is_current or row.id in chosen]

@@ -19,6 +19,7 @@ from runtally.pricing.book import PriceBook
 from runtally.pricing.cost import Price, total_usd
 from runtally.pricing.draft import MAX_ALIASES, MAX_PATTERN, Draft, read_draft
 from runtally.pricing.expressions import InvalidExpression
+from runtally.pricing.queries import MAX_MODELS
 from runtally.pricing.registry import Covered, Names, covered_by
 from runtally.runs.model_usage import ModelUsage, read_usage_by_day
 from runtally.runs.what_if import Target, cost_at, suppose
@@ -141,7 +142,8 @@ async def covered_models(sent: Mapping[str, str]) -> CoveredModels:
     except InvalidExpression as error:
         return CoveredModels(str(error))
     if not found.seen:
-        return CoveredModels(f"No model of {names.provider} was used in the last 90 days.")
+        cut = f" is among the {MAX_MODELS:,} most used ones of" if len(used) == MAX_MODELS else " was used in"
+        return CoveredModels(f"No model of {names.provider}{cut} the last 90 days.")
     seen = "1 model" if found.seen == 1 else f"{found.seen:,} models"
     return CoveredModels(
         f"Matches {len(found.models):,} of the {seen} of {names.provider} used in the last 90 days"

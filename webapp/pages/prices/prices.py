@@ -10,7 +10,7 @@ from quart.typing import ResponseReturnValue
 
 from api.current import services
 from runtally.pricing import registry
-from runtally.pricing.queries import UsedModel
+from runtally.pricing.queries import MAX_MODELS, UsedModel
 from webapp import formats
 from webapp.form import Form
 from webapp.pages.prices.frame import LISTED_NAMES, PriceRow, PricesFrame, prices_frame, rows_of
@@ -68,8 +68,11 @@ class PricesPage(Page, frozen=True):
     number: int
     unpriced: tuple[UnpricedRow, ...]
     unpriced_number: int
+    is_cut: bool
+    """Whether more models were used than were looked at."""
     days: int = registry.USED_WITHIN.days
     amounts: tuple[str, ...] = LISTED_NAMES
+    most: int = MAX_MODELS
 
 
 @blueprint.get("/admin/prices")
@@ -81,8 +84,9 @@ async def prices() -> ResponseReturnValue:
     text, past, now = request.args.get("q", ""), request.args.get("past") == "1", services().clock()
     async with services().cells.snapshots(None, is_current=True) as snapshots:
         book, direct = services().prices.book, services().settings.direct_cost_providers
-        unpriced = await registry.list_unpriced(snapshots, book, direct, now)
-        in_use = await registry.list_in_use(snapshots, book, now)
+        used = await registry.list_used_models(snapshots, now)
+        in_use = await registry.list_in_use(snapshots, used, book, now)
+    unpriced = registry.unpriced_of(used, book, direct, now)
     async with services().control.database.session() as session:
         found = await registry.search(session, text, now, past=past, first=in_use)
     page = PricesPage(
@@ -92,6 +96,7 @@ async def prices() -> ResponseReturnValue:
         number=found.number,
         unpriced=unpriced_rows(unpriced, now),
         unpriced_number=len(unpriced),
+        is_cut=len(used) == MAX_MODELS,
     )
     return await render(page)
 

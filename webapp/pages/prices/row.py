@@ -95,5 +95,6 @@ def _shown(entry: PriceEntry) -> Form:
 async def _row(entry: PriceEntry) -> PriceRow:
     now = services().clock()
     async with services().cells.snapshots(None, is_current=True) as snapshots:
-        [found] = rows_of([entry], now, await registry.list_in_use(snapshots, services().prices.book, now))
+        used = await registry.list_used_models(snapshots, now)
+        [found] = rows_of([entry], now, await registry.list_in_use(snapshots, used, services().prices.book, now))
     return found

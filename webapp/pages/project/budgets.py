@@ -16,15 +16,15 @@ from runtally.alerts import targets
 from runtally.budgets import edit
 from runtally.budgets.queries import get_use, read_basis
 from runtally.budgets.spending import read_states
-from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked
 from runtally.fields import trimmed
 from runtally.models.project import Project
 from runtally.usage.dimensions import NO_VALUE, OTHER, dimension_named
 from runtally.usage.filter import RunFilter
-from runtally.usage.groups.groups import read_groups
 from runtally.usage.plan import GroupQuestion
 from runtally.usage.question import LatencyDetail
+from runtally.usage.reader import UsageReader
+from runtally.usage.snapshots import Snapshots
 from runtally.usage.timeline import Timeline
 from runtally.usage.window import Range, TimeSpan, Window
 from webapp.form import Form, sent_form
@@ -95,11 +95,12 @@ async def budgets_page(project_id: str, asked: Mapping[str, str] = NOTHING_ASKED
         may_edit = may(actor(), Permission.EDIT_PROJECT, project_id)
         part = await budgets_part(session, project_id, now, asked) if may_edit else None
         alerts = await alerts_part(session, project_id, services().channels, now) if may_edit else None
-    async with services().cells.of(project_id).reading.snapshot() as connection:
+    async with services().cells.snapshots(project_id) as snapshots:
+        connection = snapshots.connection
         use = await get_use(connection, project_id, now)
         basis = basis_of(*await read_basis(connection, project_id, now)) if may_edit else ""
         if part is not None:
-            part = replace(part, values=await _values(connection, project_id, part, now))
+            part = replace(part, values=await _values(snapshots, project_id, part, now))
         states = await read_states(connection, project_id, now, services().cells.of(project_id).names)
     shown = [one for one in states if one.terms.of_all_runs or is_open(one.terms.key)]
     is_untold = alerts is not None and not alerts.targets and (use is not None or bool(states))
@@ -109,21 +110,21 @@ async def budgets_page(project_id: str, asked: Mapping[str, str] = NOTHING_ASKED
 
 
 async def _values(
-    connection: Connection, project_id: str, part: BudgetsPart, now: datetime
+    snapshots: Snapshots, project_id: str, part: BudgetsPart, now: datetime
 ) -> tuple[tuple[str, str], ...]:
     """Read the costliest values of each dimension of the form in the last 30 days, of those whose names the reader sees."""
-    found = list[tuple[str, str]]()
+    found, window = list[tuple[str, str]](), Window.of(Range.MONTH, now)
+    reader = UsageReader.of_page(snapshots, window, project_id)
     for name, label in part.choices:
         dimension = dimension_named(name) if name else None
         if dimension is None or not is_open(dimension):
             continue
-        window = Window.of(Range.MONTH, now)
         timeline = Timeline.whole(TimeSpan(window.start, window.until), now)
         question = GroupQuestion(
             timeline, RunFilter(project_id=project_id), (dimension,), limit=_SUGGESTED, latencies=LatencyDetail.NONE
         )
         with suppress(DimensionNotTracked):
-            groups = (await read_groups(connection, question)).groups
+            groups = (await reader.groups(question)).groups
             found += ((value, label) for (value,) in groups if value and value not in {NO_VALUE, OTHER})
     return tuple(found)
 

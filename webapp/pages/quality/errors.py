@@ -10,11 +10,12 @@ from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.access.scopes import Scope, demand, may
-from runtally.runs.failure_queries import FailureKey, select_latest
-from runtally.runs.failures import MAX_FAILED_RUNS, FailureGroup, Failures, read_failures
+from runtally.runs.failure_queries import FailureCount, FailureKey, select_latest
+from runtally.runs.failures import MAX_FAILED_RUNS, Failures, read_failures
 from runtally.runs.read import read_newest
 from runtally.runs.sources import RunSource
 from runtally.usage.dimensions import ERROR_CODE
+from runtally.usage.dimensions import OTHER as OTHER_VALUES
 from runtally.usage.filter import Outcome, Period, RunFilter
 from runtally.usage.question import Question
 from runtally.usage.reader import UsageReader
@@ -39,7 +40,6 @@ from webapp.security import signed_in
 from webapp.view import View
 from webapp.zone import local
 
-MAX_ROWS = 50
 LATEST = 10
 
 blueprint = Blueprint("errors", __name__)
@@ -75,7 +75,7 @@ async def show(project_id: str) -> ResponseReturnValue:
         project = await heading_of(connection, project_id)
         found = await read_failures(connection, project_id, window)
         whole = await read_totals(snapshots, project_id, window)
-        shown = found.groups[:MAX_ROWS]
+        shown = found.counts.most
         ids = dict[FailureKey, str]()
         latest = None
         if is_open:
@@ -90,7 +90,7 @@ async def show(project_id: str) -> ResponseReturnValue:
         notes=tuple(_notes(found)),
         chart=ChartPart(quality.failures(found, slots), _chart_url(view)) if found.runs else None,
         table=_table(project_id, shown, found, slots, ids, now),
-        more=len(found.groups) - len(shown),
+        more=found.counts.number - len(shown),
         latest=latest if latest and latest.table.rows else None,
         all_url=address_of("runs.explorer", {"project": project_id, "status": "failed", **view.filter_query})
         if is_open
@@ -119,7 +119,7 @@ async def read_totals(snapshots: Snapshots, project_id: str, window: Window) -> 
 
 async def _slots(found: Failures) -> Mapping[str, str]:
     """Return the colours of the most frequent kinds: one more, rather than a rest of one."""
-    names = [kind or NO_CODE for kind in found.kinds]
+    names = [kind or NO_CODE for kind in found.kinds if kind != OTHER_VALUES]
     shown = names if len(names) == MAX_SERIES + 1 else names[:MAX_SERIES]
     return await read_slots(ERROR_CODE, shown)
 
@@ -148,7 +148,7 @@ def _figures(whole: Totals, found: Failures) -> tuple[Figure, ...]:
         ),
         Figure(
             "Recovered",
-            formats.count(found.recovered) if found.is_recovery_known else formats.NOTHING,
+            formats.count(found.recovered) if found.recoveries is not None else formats.NOTHING,
             "by a retry in the same trace",
         ),
     )
@@ -156,7 +156,7 @@ def _figures(whole: Totals, found: Failures) -> tuple[Figure, ...]:
 
 def _sentence(found: Failures) -> str:
     failures = f"{formats.count(found.runs)} {'failure' if found.runs == 1 else 'failures'}"
-    if not found.is_recovery_known:
+    if found.recoveries is None:
         return f"{failures}. Their traces have too many runs to find retries that succeeded."
     return f"{failures}; {formats.count(found.recovered)} followed by a success of the same model in the same trace."
 
@@ -170,32 +170,35 @@ def _notes(found: Failures) -> list[str]:
 
 def _table(  # noqa: PLR0913, PLR0917  # What rows are made of.
     project_id: str,
-    groups: Sequence[FailureGroup],
+    groups: Sequence[FailureCount],
     found: Failures,
     slots: Mapping[str, str],
     ids: Mapping[FailureKey, str],
     now: datetime,
 ) -> Table:
     """Return the failed runs of each kind and model; the latest leads to its run for who may see single runs."""
-    money = formats.column_money(group.cost_usd for group in groups)
+    money, runs = formats.column_money(group.cost_usd for group in groups), Decimal(found.runs)
 
-    def share(group: FailureGroup) -> str:
-        return formats.share(Decimal(group.runs), Decimal(found.runs))
+    def share(group: FailureCount) -> str:
+        return formats.share(Decimal(group.runs), runs)
 
-    def head(group: FailureGroup) -> Head:
+    def recovered(group: FailureCount) -> str:
+        return formats.NOTHING if found.recoveries is None else formats.count(found.recoveries.get(group.key, 0))
+
+    def head(group: FailureCount) -> Head:
         kind = group.key.kind or NO_CODE
         summary = f"{group.key.model} · {share(group)} · {formats.ago(group.latest_at, now)}"
         return Head(name=kind, summary=summary, slot=slots.get(kind, OTHER))
 
-    def latest(group: FailureGroup) -> Cell:
+    def latest(group: FailureCount) -> Cell:
         run_id = ids.get(group.key)
         return Cell(text=moment(group.latest_at, now), url=run_url(project_id, run_id) if run_id else None)
 
-    columns: tuple[Column[FailureGroup], ...] = (
+    columns: tuple[Column[FailureCount], ...] = (
         Column("Model", lambda one: Cell(text=one.key.model, notes=(one.key.provider,)), "fold"),
         Column("Failed", lambda one: formats.count(one.runs), "number"),
         Column("Share", share),
-        Column("Recovered", lambda one: formats.NOTHING if one.recovered is None else formats.count(one.recovered)),
+        Column("Recovered", recovered),
         Column("Cost", lambda one: "no price" if one.unpriced == one.runs else money(one.cost_usd)),
         Column("Latest", latest, "fold", "quality-when"),
     )
