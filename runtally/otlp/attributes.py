@@ -204,6 +204,9 @@ FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
         parse.flag, "`metadata.streamed`",
         ("gen_ai.request.stream", "gen_ai.is_streaming", "gen_ai.request.is_stream", "llm.is_streaming"),
     ),
+    "cache_hit": (
+        parse.flag, "`metadata.cacheHit`: the gateway's own cache answered, and the run has no tokens", ("litellm.cache_hit",),
+    ),
     "operation": (
         parse.text, "`metadata.operation`",
         (OPERATION, OPERATION_ID, REQUEST_TYPE, OPENINFERENCE_KIND, OBSERVATION_TYPE, LANGSMITH_KIND),

@@ -186,6 +186,14 @@ def _keep(facts: Facts, field: str, tokens: int) -> None:
 
 
 _TOKENS = ("input", "output", "cached", "written", "written_1h", "reasoning", "audio_input", "audio_output")
+
+
+def drop_counts_of_cache(facts: Facts) -> None:
+    """Set all counts to 0 if a gateway's own cache answered: they are those of the call that filled it."""
+    if facts.pop("cache_hit", None):
+        facts.update(dict.fromkeys(_TOKENS, 0), cache_hit=True)
+
+
 _FILLED_ALWAYS = ("session", "user", "tags", "agent")
 _FILLED_BY_ONE = ("cost", "first_token", "finish_reasons")
 

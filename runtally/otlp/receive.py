@@ -24,6 +24,7 @@ from runtally.otlp.attributes import COUNTS, Facts, read_facts, read_free, wante
 from runtally.otlp.bodies import LargeBodies
 from runtally.otlp.calls import (
     Call,
+    drop_counts_of_cache,
     ending,
     latency_ms,
     normalize_tokens,
@@ -371,6 +372,7 @@ def call_of(span: Span, key: bytes, project_id: str, of_resource: Facts, more: f
     if "provider" not in facts and (vendor := vendor_of(span.scope)):
         facts["provider"] = vendor
     normalize_tokens(facts, has_failed=failed)
+    drop_counts_of_cache(facts)
     resolve_first_token(facts, span.start, span.end)
     resolve_response_model(facts)
     ended = ending(facts, span.exception_type, has_failed=failed)

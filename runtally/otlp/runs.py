@@ -40,6 +40,7 @@ _METADATA = {
     "response_model": "responseModel",
     "finish_reasons": "finishReasons",
     "streamed": "streamed",
+    "cache_hit": "cacheHit",
     "agent": "agent",
     "tool": "tool",
     "prompt_name": "promptName",

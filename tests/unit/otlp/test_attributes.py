@@ -69,7 +69,7 @@ EXPECTED = {
 }  # fmt: skip
 SENT: dict[str, Value] = {
     "input": 10, "output": 5, "total": 15, "cached": 4, "written": 6, "reasoning": 2, "audio_input": 1, "audio_output": 3,
-    "audio_cached": 1, "cost": 0.5, "http_status": 429, "tags": ["a", "b"], "finish_reasons": ["stop"], "streamed": True,
+    "audio_cached": 1, "cost": 0.5, "http_status": 429, "tags": ["a", "b"], "finish_reasons": ["stop"], "streamed": True, "cache_hit": True,
     "first_token_s": 0.25, "first_token_ms": 250.4, "written_1h": 5,
 }  # fmt: skip
 READ: dict[str, Any] = {**SENT, "cost": Decimal("0.5"), "first_token_s": 250, "first_token_ms": 250}

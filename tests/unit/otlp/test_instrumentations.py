@@ -291,6 +291,31 @@ def test_litellms_functions_are_calls_with_the_user_and_provider_that_it_names(k
     assert has(the_run(scoped("litellm", span(sent))), provider="openai", model="gpt-5-mini", user_id="u-9")
 
 
+def test_what_litellm_had_in_its_cache_used_no_tokens() -> None:
+    counts: dict[str, Value] = {
+        "gen_ai.usage.input_tokens": 2903,
+        "gen_ai.usage.output_tokens": 411,
+        "gen_ai.usage.total_tokens": 3314,
+    }
+    usage = "{'prompt_tokens': 2903, 'completion_tokens': 411, 'prompt_tokens_details': {'cached_tokens': 1152}}"
+    sent: dict[str, Value] = {
+        **LITELLM,
+        **counts,
+        "llm.request.type": "completion",
+        "metadata.usage_object": usage,
+        "gen_ai.cost.total_cost": 0.0,
+    }
+
+    paid = the_run(scoped("litellm", span({**sent, "litellm.cache_hit": False})))
+    cached = the_run(scoped("litellm", span({**sent, "litellm.cache_hit": True})))
+
+    assert has(paid, input_tokens=2903, output_tokens=411, cached_input_tokens=1152)
+    assert "cacheHit" not in (paid.metadata or {})
+    assert has(cached, input_tokens=0, output_tokens=0, cached_input_tokens=0)
+    assert cached.metadata
+    assert cached.metadata["cacheHit"] is True
+
+
 def test_a_refused_call_of_litellm_names_its_provider_apart() -> None:
     sent: dict[str, Value] = {
         "gen_ai.request.model": "my-alias",
