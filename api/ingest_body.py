@@ -19,8 +19,9 @@ def opened(request: Request, body: bytes) -> SentRequest:
     """Do the same with a body that has arrived."""
     if not request.is_json:
         raise UnsupportedMediaType
-    if request.content_encoding in {"gzip", "x-gzip"}:
+    encoding = request.content_encoding
+    if encoding in {"gzip", "x-gzip"}:
         body = inflate(body, request.services.settings.max_body_bytes)
-    elif request.content_encoding != "identity":
+    elif encoding != "identity":
         raise UnsupportedMediaType("Send the body plain, or with Content-Encoding: gzip.")
     return read_envelope(body)

@@ -198,7 +198,6 @@ class Ingest:
             run.key_id = key_id
 
         def committed(new: int) -> None:
-            count_runs(stored=new, duplicate=len(runs) - new, unpriced=sum(run.cost_usd is None for run in runs))
             stored.set_result(Stored(tuple(run.id for run in runs), len(runs) - new))
 
         self._writer.put(runs, Then(committed, stored))

@@ -5,7 +5,7 @@ Nothing is read for it, and the cost is computed later; a run without an id gets
 Every wrong field is reported at once, so that a client can repair a run in one go.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, TypeVar
@@ -14,9 +14,17 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from runtally.errors import Detail, InvalidPayload
-from runtally.fields import MAX_COUNT, MAX_NAME, metadata_faults, read_number, search_fault, trimmed
+from runtally.fields import (
+    MAX_COUNT,
+    MAX_LABEL,
+    MAX_NAME,
+    MAX_TAGS,
+    metadata_faults,
+    read_number,
+    search_fault,
+    trimmed,
+)
 from runtally.ids import uuid7_text
-from runtally.ingest.labels import distinct_tags, fill_from_labels
 from runtally.ingest.timestamps import MUST_BE as TIMESTAMP_MUST_BE
 from runtally.ingest.timestamps import parse_timestamp
 from runtally.ingest.usage import Reported, fill_from_usage, reported_cost
@@ -27,6 +35,10 @@ from runtally.privacy import ContentRule
 from runtally.units import TOKEN_KINDS, WHOLES, read_units
 
 _T = TypeVar("_T")
+_USER = ("user", "userId", "user_id")
+_SESSION = ("session", "sessionId", "session_id")
+# What is read of metadata. Most has none of it, which is found out at once.
+_READ = {*_USER, *_SESSION, "tags", "finishReason", "timeToFirstTokenMs", "traceId", "usage"}
 _PART_COLUMNS = tuple(kind.count_column for kind in TOKEN_KINDS if kind not in WHOLES)
 
 
@@ -76,7 +88,7 @@ def normalize(sent: WireRun, project_id: str, now: datetime, rule: ContentRule) 
         run.service_tier = (sent.service_tier and sent.service_tier.strip().lower()) or None
         run.region = (sent.region and sent.region.strip()) or None
     if sent.tags:
-        run.tags = distinct_tags(sent.tags)
+        run.tags = _distinct_tags(sent.tags)
     if sent.prompt is not UNSET or sent.completion is not UNSET or sent.prompt_preview is not None:
         warnings += _dropped_content(sent, rule, wrong)
         run.prompt_preview = sent.prompt_preview if rule.keeps_preview else None
@@ -84,12 +96,12 @@ def normalize(sent: WireRun, project_id: str, now: datetime, rule: ContentRule) 
     upstream_usd = whole_usd = None
     if sent.metadata is not None:
         run.metadata = _without_content(sent.metadata, rule, wrong, warnings)
-        if run.metadata is not None:
+        if run.metadata is not None and not _READ.isdisjoint(sent.metadata):
             upstream = _read_metadata(sent.metadata, run, wrong)
             upstream_usd = upstream.usd
             whole_usd = upstream.usd if upstream.is_whole else None
             # Only what is left of the metadata is read: content that was dropped must not come back as a column.
-            fill_from_labels(run, run.metadata)
+            _fill_from_labels(run, run.metadata)
     if whole_usd is not None:
         # Of a call with a key of one's own, clients report the aggregator's fee.
         run.reported_cost_usd = whole_usd
@@ -141,6 +153,57 @@ def _read_metadata(metadata: dict[str, Any], run: StoredRun, wrong: list[Detail]
         return Reported()
     fill_from_usage(run, usage)
     return reported_cost(usage)
+
+
+def _fill_from_labels(run: StoredRun, metadata: Mapping[str, Any]) -> None:
+    """Fill the run's empty fields from metadata, where SDKs write them. A value that the field cannot hold is ignored."""
+    if run.user_id is None:
+        run.user_id = _id(metadata, _USER)
+    if run.session_id is None:
+        run.session_id = _id(metadata, _SESSION)
+    if run.tags is None and "tags" in metadata:
+        run.tags = _tags(metadata["tags"])
+    if run.finish_reason is None and "finishReason" in metadata:
+        run.finish_reason = _label(metadata["finishReason"])
+    if run.time_to_first_token_ms is None and "timeToFirstTokenMs" in metadata:
+        run.time_to_first_token_ms = _milliseconds(metadata["timeToFirstTokenMs"])
+
+
+def _distinct_tags(tags: Iterable[str]) -> list[str] | None:
+    """Return each tag once, without surrounding blanks; None when none is left."""
+    return list(dict.fromkeys(tag for text in tags if (tag := text.strip()))) or None
+
+
+def _id(metadata: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
+    """Return the first of the names that holds an id, which may be a number."""
+    for name in names:
+        value = metadata.get(name)
+        if value is None:
+            continue
+        if type(value) is int:
+            value = str(value)
+        if isinstance(value, str) and (value := trimmed(value)) and len(value) <= MAX_NAME:
+            return value
+    return None
+
+
+def _tags(value: object) -> list[str] | None:
+    if not isinstance(value, list) or len(value) > MAX_TAGS:
+        return None
+    if not all(isinstance(tag, str) and len(tag) <= MAX_LABEL for tag in value):
+        return None
+    return _distinct_tags(value)
+
+
+def _label(value: object) -> str | None:
+    return value if isinstance(value, str) and value and len(value) <= MAX_LABEL else None
+
+
+def _milliseconds(value: object) -> int | None:
+    """Round a number of milliseconds, which clocks give with a fraction."""
+    if not isinstance(value, int | Decimal) or isinstance(value, bool) or not 0 <= value <= MAX_COUNT:
+        return None
+    return int(Decimal(value).quantize(Decimal(1), ROUND_HALF_UP))
 
 
 def _read_legacy(sent: WireRun, run: StoredRun, wrong: list[Detail]) -> None:

@@ -16,7 +16,7 @@ from runtally.errors import StoreBusy, StoreUnavailable
 from runtally.ingest.new_names import NewNames
 from runtally.ingest.queries import insert_runs
 from runtally.models.run import StoredRun
-from runtally.telemetry import WAITING_RUNS
+from runtally.telemetry import WAITING_RUNS, count_runs
 from runtally.waiter import Waiter
 
 # Large enough that the fixed cost of a statement does not matter, small enough that nobody waits long behind it.
@@ -156,7 +156,10 @@ class Writer:
 
 
 def _answer(requests: Sequence[_Request], known: Counter[tuple[str, str]]) -> None:
-    """Answer each request. Of several runs with the same id, the first one is new and the others are duplicates."""
+    """Count the runs, and answer each request. Of several runs with the same id, the first one is new and the others are duplicates."""
+    runs = [run for request in requests for run in request.runs]
+    unpriced = sum([run.cost_usd is None for run in runs])
+    count_runs(stored=len(runs) - known.total(), duplicate=known.total(), unpriced=unpriced)
     for request in reversed(requests):
         duplicates = 0
         # Duplicates are rare.

@@ -1,7 +1,7 @@
 """Add security headers to every answer."""
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 from webapp.server.tracing import Application, Message, Receive, Scope, Send
 
@@ -24,8 +24,13 @@ def headers_for(*, is_secure: bool) -> tuple[tuple[bytes, bytes], ...]:
 
 def with_usual(own: Sequence[tuple[bytes, bytes]], *, is_secure: bool) -> list[tuple[bytes, bytes]]:
     """Return the headers of an answer with those of `headers_for` that it does not set itself."""
-    names = {name for name, _ in own}
-    return [*own, *(header for header in headers_for(is_secure=is_secure) if header[0] not in names)]
+    return [*own, *_lacking(tuple([name for name, _ in own]), is_secure=is_secure)]
+
+
+# Most answers set the same headers.
+@lru_cache
+def _lacking(names: Sequence[bytes], *, is_secure: bool) -> Sequence[tuple[bytes, bytes]]:
+    return [header for header in headers_for(is_secure=is_secure) if header[0] not in names]
 
 
 class SecurityHeaders:
