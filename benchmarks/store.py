@@ -13,7 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
-from runtally.embedded.lifecycle import database_url
+from runtally.embedded.server import database_url
 from runtally.settings import Settings
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from runtally.alerts.evaluator import EXPIRED_AT_ONCE, expire_alerts
 from runtally.clock import Clock
 from runtally.db.database import Database
 from runtally.errors import RuntallyError, StoreUnavailable
-from runtally.limits.stores import delete_idle_keys
+from runtally.limits.limiter import delete_idle_keys
 from runtally.usage import masking
 from runtally.usage.upkeep import dimensions
 from runtally.usage.upkeep import queries as upkeep

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from runtally.db.migrate import models_differ, upgrade
-from runtally.embedded.lifecycle import database_url
+from runtally.embedded.server import database_url
 from runtally.settings import Settings
 
 

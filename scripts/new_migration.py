@@ -12,7 +12,7 @@ from alembic import command
 
 from runtally.db.migrate import config, models_differ, upgrade
 from runtally.db.schema import CELL, HISTORIES, newest
-from runtally.embedded.lifecycle import database_url
+from runtally.embedded.server import database_url
 from runtally.settings import Settings
 
 

@@ -8,7 +8,7 @@ from sqlalchemy.engine import make_url
 
 from runtally.data_dir import locked
 from runtally.db.migrate import upgrade
-from runtally.embedded.lifecycle import database_url
+from runtally.embedded.server import database_url
 from runtally.pricing.catalogue import seed_if_empty
 from runtally.settings import Settings
 from tests.folders import open_folder

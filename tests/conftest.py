@@ -23,7 +23,7 @@ from runtally.access.scopes import Scope
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Connection, Database
-from runtally.embedded.lifecycle import database_url as embedded_url
+from runtally.embedded.server import database_url as embedded_url
 from runtally.pricing import catalogue
 from runtally.settings import Settings
 from runtally.usage import masking

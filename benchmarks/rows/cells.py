@@ -16,7 +16,7 @@ from benchmarks.result import Figures, Row
 from benchmarks.rows.ingest import BATCH, BATCH_CONNECTIONS
 from benchmarks.store import Postgres
 from benchmarks.wrk import load
-from runtally.embedded.lifecycle import database_url
+from runtally.embedded.server import database_url
 from runtally.settings import Settings
 
 PROJECTS = 8

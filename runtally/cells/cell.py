@@ -30,7 +30,7 @@ from runtally.names import LiveNames
 from runtally.otlp.clients import ClientCounts
 from runtally.otlp.receive import Receiver
 from runtally.pricing.book import LivePrices
-from runtally.pricing.repricing.unpriced import UnpricedRuns
+from runtally.pricing.repricing.recost import UnpricedRuns
 from runtally.privacy import ContentRule
 from runtally.reporting.opening import opened_relay
 from runtally.reporting.sync import ReportingSync

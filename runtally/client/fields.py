@@ -21,31 +21,18 @@ class Field:
         return wire_name(self.name)
 
 
-_FIELDS: Final = (
-    Field("run_id", Kind.TEXT),
-    Field("id", Kind.TEXT),
-    Field("provider", Kind.TEXT),
-    Field("model", Kind.TEXT),
-    Field("timestamp", Kind.TIME),
-    Field("status", Kind.TEXT),
-    Field("error_code", Kind.TEXT),
-    Field("finish_reason", Kind.TEXT),
-    *(Field(name, Kind.COUNT) for name in OutgoingRun.__struct_fields__ if name.endswith("_tokens")),
-    Field("units", Kind.OBJECT),
-    Field("service_tier", Kind.TEXT),
-    Field("region", Kind.TEXT),
-    Field("latency_ms", Kind.DURATION),
-    Field("time_to_first_token_ms", Kind.DURATION),
-    Field("cost_usd", Kind.MONEY),
-    Field("experiment_id", Kind.TEXT),
-    Field("trace_id", Kind.TEXT),
-    Field("session_id", Kind.TEXT),
-    Field("user_id", Kind.TEXT),
-    Field("tags", Kind.TEXTS),
-    Field("prompt_hash", Kind.TEXT),
-    Field("prompt_preview", Kind.TEXT),
-    Field("idempotency_key", Kind.TEXT),
-    Field("metadata", Kind.OBJECT),
+_KINDS: Final = {
+    "timestamp": Kind.TIME,
+    "latency_ms": Kind.DURATION,
+    "time_to_first_token_ms": Kind.DURATION,
+    "cost_usd": Kind.MONEY,
+    "tags": Kind.TEXTS,
+    "units": Kind.OBJECT,
+    "metadata": Kind.OBJECT,
+}
+_FIELDS: Final = tuple(
+    Field(name, _KINDS.get(name, Kind.COUNT if name.endswith("_tokens") else Kind.TEXT))
+    for name in OutgoingRun.__struct_fields__
 )
 
 

@@ -30,9 +30,9 @@ class OutgoingRun(msgspec.Struct, rename=wire_name, omit_defaults=True, kw_only=
     """One run. It always has a `run_id`, so that sending it again stores nothing twice; it never has content."""
 
     run_id: str
+    id: str | None = None
     provider: str
     model: str
-    id: str | None = None
     timestamp: str | None = None
     status: str | None = None
     error_code: str | None = None

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import pairwise
+from typing import Any
 
 from runtally.models.price import Match
 from runtally.pricing.catalogue_entry import CatalogueEntry, key_of
@@ -25,34 +26,27 @@ _Price = tuple[datetime | None, str, str, str | None]
 """From when on, and US dollars per million tokens of input, output and cache reads."""
 
 
-def _entries(  # noqa: PLR0913  # What entries are made of.
+def _entries(
     provider: str,
     model: str,
     *prices: _Price,
-    note: str,
     until: datetime | None = None,
-    aliases: tuple[str, ...] = (),
-    variants: str | None = None,
-    is_prefix: bool = False,
+    **more: Any,  # noqa: ANN401  # Of any type.
 ) -> Iterator[CatalogueEntry]:
-    """Yield an entry for each price, until the next one begins."""
+    """Yield an entry for each price, until the next one begins; `more` are further fields of all of them."""
     for (start, read, written, cached), (end, *_) in pairwise((*prices, (until, "", "", None))):
-        yield CatalogueEntry(
-            provider=provider,
-            model=model,
-            aliases=aliases,
-            match=Match.PREFIX if is_prefix else Match.EXACT,
-            pattern=model if is_prefix else None,
-            input_per_million=Decimal(read),
-            output_per_million=Decimal(written),
-            cache_read_per_million=None if cached is None else Decimal(cached),
-            variants=variants,
-            effective_from=start,
-            effective_to=end,
-            catalogue_key=key_of(provider, model, start and start.date(), 0),
-            estimated=end is not None,
-            note=_OVER.format(end) if end else note,
-        )
+        fields: dict[str, Any] = {
+            "match": Match.EXACT,
+            "input_per_million": Decimal(read),
+            "output_per_million": Decimal(written),
+            "cache_read_per_million": None if cached is None else Decimal(cached),
+            "effective_from": start,
+            "effective_to": end,
+            "catalogue_key": key_of(provider, model, start and start.date(), more.get("above_input_tokens", 0)),
+            "estimated": end is not None,
+            **more,
+        }
+        yield CatalogueEntry(provider=provider, model=model, **fields | ({"note": _OVER.format(end)} if end else {}))
 
 
 CORRECTED_NAMES = frozenset({("mistral", "codestral-latest"), ("mistral", "mistral-large-latest")})
@@ -72,18 +66,12 @@ HISTORY = (
         note=_DEEPSEEK,
     ),
     *(
-        CatalogueEntry(
-            provider="fireworks",
-            model=model,
-            aliases=(f"accounts/fireworks/models/{model}",),
-            match=Match.EXACT,
-            input_per_million=Decimal("0.9"),
-            output_per_million=Decimal("0.9"),
-            catalogue_key=key_of("fireworks", model, None, 0),
-            estimated=True,
-            note="No longer offered; price of its time.",
-        )
+        entry
         for model in ("deepseek-v3", "qwen2p5-coder-32b-instruct")
+        for entry in _entries(
+            "fireworks", model, (None, "0.9", "0.9", None),
+            aliases=(f"accounts/fireworks/models/{model}",), estimated=True, note="No longer offered; price of its time.",
+        )
     ),
     *(
         CatalogueEntry(
@@ -130,44 +118,17 @@ HISTORY = (
             ("ft:gpt-4.1-nano-2025-04-14", "0.2", "0.8", "0.05"),
             ("ft:o4-mini-2025-04-16", "4", "16", "1"),
         )
-        for entry in _entries("openai", model, (None, read, written, cached), variants=_BATCH, is_prefix=True, note=_OPENAI)
+        for entry in _entries("openai", model, (None, read, written, cached), variants=_BATCH, match=Match.PREFIX, pattern=model, note=_OPENAI)
     ),
     # The name without a date and a region, at the price of a region, as all other bare names have it.
-    CatalogueEntry(
-        provider="aws",
-        model="anthropic.claude-haiku-4-5",
-        match=Match.EXACT,
-        input_per_million=Decimal("1.1"),
-        output_per_million=Decimal("5.5"),
-        cache_read_per_million=Decimal("0.11"),
-        cache_write_per_million=Decimal("1.375"),
-        unit_rates="cacheWrite1h 2.2",
-        variants=_BATCH,
-        catalogue_key=key_of("aws", "anthropic.claude-haiku-4-5", None, 0),
-        note="https://aws.amazon.com/bedrock/pricing/.",
+    *_entries(
+        "aws", "anthropic.claude-haiku-4-5", (None, "1.1", "5.5", "0.11"), cache_write_per_million=Decimal("1.375"),
+        unit_rates="cacheWrite1h 2.2", variants=_BATCH, note="https://aws.amazon.com/bedrock/pricing/.",
     ),
-    *(
-        CatalogueEntry(
-            provider="openrouter",
-            model="openai/gpt-5.5:flex",
-            match=Match.EXACT,
-            above_input_tokens=above,
-            input_per_million=Decimal(read),
-            output_per_million=Decimal(written),
-            cache_read_per_million=Decimal(cached),
-            catalogue_key=key_of("openrouter", "openai/gpt-5.5:flex", None, above),
-            note=_OPENAI,
-        )
-        for above, read, written, cached in ((0, "2.5", "15", "0.25"), (272_000, "5", "22.5", "0.5"))
-    ),
-    CatalogueEntry(
-        provider="cohere",
-        model="command-a-plus-05-2026",
-        match=Match.EXACT,
-        input_per_million=Decimal("0.8"),
-        output_per_million=Decimal("3.2"),
-        catalogue_key=key_of("cohere", "command-a-plus-05-2026", None, 0),
-        estimated=True,
-        note="Azure's price, by litellm 1.110.2: Cohere names none.",
+    *_entries("openrouter", "openai/gpt-5.5:flex", (None, "2.5", "15", "0.25"), note=_OPENAI),
+    *_entries("openrouter", "openai/gpt-5.5:flex", (None, "5", "22.5", "0.5"), above_input_tokens=272_000, note=_OPENAI),
+    *_entries(
+        "cohere", "command-a-plus-05-2026", (None, "0.8", "3.2", None),
+        estimated=True, note="Azure's price, by litellm 1.110.2: Cohere names none.",
     ),
 )  # fmt: skip

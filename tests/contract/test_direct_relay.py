@@ -13,7 +13,7 @@ from runtally.db.database import Connection, Database
 from runtally.errors import ReceiverUnavailable, StoreUnavailable
 from runtally.ingest.queries import insert_runs
 from runtally.pricing.book import PriceBook
-from runtally.pricing.repricing.unpriced import price_unpriced
+from runtally.pricing.repricing.recost import price_unpriced
 from runtally.privacy import ContentRule
 from runtally.reporting import copy_queries
 from runtally.reporting.copy_queries import Taken

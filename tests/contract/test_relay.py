@@ -10,7 +10,7 @@ import pytest
 from runtally.db.database import Database
 from runtally.errors import ReceiverUnavailable
 from runtally.pricing.book import PriceBook
-from runtally.pricing.repricing.unpriced import price_unpriced
+from runtally.pricing.repricing.recost import price_unpriced
 from runtally.reporting import push as pushing
 from runtally.reporting import remote
 from runtally.reporting.document import SIGNATURE_HEADER, sign

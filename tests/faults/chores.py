@@ -22,7 +22,7 @@ from runtally.models.price import PriceEntry, RepricingState
 from runtally.pricing import entries
 from runtally.pricing.draft import Draft
 from runtally.pricing.repricing import repricer
-from runtally.pricing.repricing.progress_queries import Scope
+from runtally.pricing.repricing.repricer import Scope
 from tests.faults.ledger import Ledger
 from tests.faults.plan import PROJECTS
 

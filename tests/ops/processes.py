@@ -20,7 +20,7 @@ RUNTALLY = str(Path(sys.executable).with_name("runtally"))
 # Enters `database_url`, says so, and leaves when its input ends.
 HOLDER = """
 import sys
-from runtally.embedded.lifecycle import database_url
+from runtally.embedded.server import database_url
 from runtally.settings import load_settings
 with database_url(load_settings()) as url:
     print(url, flush=True)

@@ -19,7 +19,7 @@ from runtally.backup.file import MANIFEST
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.db.schema import REPORTING
-from runtally.embedded.lifecycle import database_url as embedded_url
+from runtally.embedded.server import database_url as embedded_url
 from runtally.ingest.queries import insert_runs
 from runtally.settings import Settings
 from runtally.usage.upkeep.repair_queries import rebuild_if_missing

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 
 from runtally.db.database import Database
-from runtally.embedded.lifecycle import database_url
+from runtally.embedded.server import database_url
 from runtally.otlp.values import Value
 from runtally.reporting.document import SIGNATURE_HEADER, batch_of, sign
 from runtally.settings import Settings

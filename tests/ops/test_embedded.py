@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runtally.embedded import server
-from runtally.embedded.lifecycle import database_url
+from runtally.embedded.server import database_url
 from runtally.settings import Settings
 from tests.ops.processes import (
     answer_of,
@@ -26,7 +26,7 @@ from tests.ops.processes import (
 CHURN = """
 import asyncio
 from runtally.db.database import Database
-from runtally.embedded.lifecycle import database_url
+from runtally.embedded.server import database_url
 from runtally.settings import load_settings
 
 async def ask(url):

@@ -12,8 +12,7 @@ import httpx
 import pytest
 
 from runtally.db.database import Connection, Database
-from runtally.embedded.lifecycle import database_url
-from runtally.embedded.server import Server
+from runtally.embedded.server import Server, database_url
 from runtally.settings import Settings
 from tests.assertions import assert_error
 from tests.factories import make_run

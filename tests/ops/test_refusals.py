@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runtally.embedded.lifecycle import database_url
+from runtally.embedded.server import database_url
 from runtally.errors import SettingsError
 from runtally.settings import Settings
 

@@ -13,7 +13,7 @@ from textwrap import dedent, wrap
 import pytest
 
 from runtally.ingest import queries as ingest
-from runtally.pricing.repricing import recost_queries
+from runtally.pricing.repricing import recost
 from runtally.usage.upkeep import queries as upkeep
 
 FOLDER = Path(__file__).parent / "sql"
@@ -28,7 +28,7 @@ def constants(module: object) -> Iterator[tuple[str, str]]:
 STATEMENTS: Mapping[str, Mapping[str, str]] = {
     "ingest": dict(constants(ingest)),
     "merging": {name: sql for name, sql in constants(upkeep) if "MERGE" in name or name == "TRY_LOCK"},
-    "recosting": dict(constants(recost_queries)),
+    "recosting": dict(constants(recost)),
 }
 
 

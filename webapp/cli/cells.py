@@ -12,7 +12,7 @@ from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.db.schema import CELL, CONTROL, REPORTING, History, advice, are_current, is_current, version_of
 from runtally.directory import Directory, Membership
-from runtally.embedded.lifecycle import database_url
+from runtally.embedded.server import database_url
 from runtally.errors import AwaitedCell, SettingsError, StoreUnavailable, WrongCell
 from runtally.settings import MAIN, Settings, load_settings
 from webapp.cli import out_of_reach

@@ -21,7 +21,7 @@ from runtally.doctor import (
     examine_reporting,
     examine_settings,
 )
-from runtally.embedded.lifecycle import database_url
+from runtally.embedded.server import database_url
 from runtally.errors import SettingsError, StoreUnavailable
 from runtally.limits.rate import per_minute
 from runtally.settings import Settings, load_settings

@@ -9,7 +9,7 @@ from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.db.schema import CELL, CONTROL, LIVE, REPORTING, History, are_current, version_name
 from runtally.directory import refuse_cell
-from runtally.embedded.lifecycle import database_url
+from runtally.embedded.server import database_url
 from runtally.settings import load_settings
 from runtally.usage.upkeep.repair_queries import rebuild_if_missing
 

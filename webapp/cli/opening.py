@@ -14,7 +14,7 @@ from runtally.archive.archive import Archive
 from runtally.clock import system_clock
 from runtally.db.database import Database, reporting_database
 from runtally.db.schema import CELL, LIVE, REPORTING, advice, are_current, newest, version_of
-from runtally.embedded.lifecycle import database_url
+from runtally.embedded.server import database_url
 from runtally.errors import SettingsError, StoreUnavailable
 from runtally.settings import MAIN, Settings, load_settings
 from runtally.usage import masking

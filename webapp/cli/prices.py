@@ -18,7 +18,7 @@ from runtally.pricing.catalogue import SyncReport, sync
 from runtally.pricing.price_file import Effect, LineEffect
 from runtally.pricing.providers import canonical, provider_key
 from runtally.pricing.queries import ListedPrice, select_listed
-from runtally.pricing.repricing.unpriced import price_unpriced
+from runtally.pricing.repricing.recost import price_unpriced
 from runtally.settings import Settings
 from webapp.cli.opening import in_control, with_control
 from webapp.cli.output import Record, echo_json, echo_table, json_option, record

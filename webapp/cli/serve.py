@@ -18,7 +18,7 @@ from types import FrameType
 
 import click
 
-from runtally.embedded.lifecycle import database_url, restarted_when_it_dies
+from runtally.embedded.server import database_url, restarted_when_it_dies
 from runtally.errors import SettingsError
 from runtally.provision import provision as make_secrets
 from runtally.settings import Settings, load_settings

@@ -15,7 +15,7 @@ from runtally.db.migrate import upgrade
 from runtally.db.schema import LIVE
 from runtally.jobs import Job, chores, expire_limits_job, job, repeat
 from runtally.pricing.book import LivePrices
-from runtally.pricing.repricing.unpriced import UnpricedRuns
+from runtally.pricing.repricing.recost import UnpricedRuns
 from tests.factories import make_price
 from tests.serving import Postgres
 

@@ -13,9 +13,9 @@ from redis.exceptions import RedisError
 
 from runtally.db.database import Database
 from runtally.errors import SettingsError, StoreUnavailable
+from runtally.limits.limiter import LimitStore, PostgresStore, delete_idle_keys
 from runtally.limits.rate import Grant, Rate
 from runtally.limits.redis_store import KEY_START, RedisStore
-from runtally.limits.stores import LimitStore, PostgresStore, delete_idle_keys
 from tests.limits import running_redis
 from tests.serving import free_port
 

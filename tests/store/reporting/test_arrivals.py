@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from runtally.db.database import Connection, Database
 from runtally.ingest.queries import insert_runs
-from runtally.pricing.repricing.unpriced import price_unpriced
+from runtally.pricing.repricing.recost import price_unpriced
 from runtally.reporting import outbox_queries as queries
 from runtally.reporting.outbox_queries import COUNTED, Claim, Failure
 from runtally.reporting.read import RelayStatus, get_relay_status

@@ -18,8 +18,8 @@ from runtally.ingest.queries import insert_runs
 from runtally.models.rollup import GRAINS
 from runtally.models.run import CostSource, Status, StoredRun
 from runtally.pricing.cost import Cost
-from runtally.pricing.repricing.progress_queries import Scope, select_number
-from runtally.pricing.repricing.recost_queries import Recost, RunCursor, select_computed, update_costs
+from runtally.pricing.repricing.recost import Recost, RunCursor, select_computed, update_costs
+from runtally.pricing.repricing.repricer import Scope, select_number
 from runtally.reporting.verify import Verifier
 from runtally.retention import Dropper, LiveRetention
 from runtally.runs.sources import RunSource

@@ -12,7 +12,7 @@ from runtally.ingest.queries import insert_runs
 from runtally.models.rollup import EXACT_LATENCIES
 from runtally.models.run import CostSource, Status, StoredRun
 from runtally.pricing.cost import Cost
-from runtally.pricing.repricing.recost_queries import Recost, RunCursor, select_computed, update_costs
+from runtally.pricing.repricing.recost import Recost, RunCursor, select_computed, update_costs
 from runtally.usage import summary_queries
 from runtally.usage.filter import Outcome, RunFilter
 from runtally.usage.memo import DayMemo

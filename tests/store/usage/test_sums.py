@@ -13,7 +13,7 @@ from runtally.audit import ANYONE
 from runtally.db.database import Database
 from runtally.models.run import CostSource, Status, StoredRun
 from runtally.pricing.cost import Cost
-from runtally.pricing.repricing.recost_queries import Recost, RunCursor, select_computed, update_costs
+from runtally.pricing.repricing.recost import Recost, RunCursor, select_computed, update_costs
 from runtally.usage.upkeep import chunk_queries as chunks
 from runtally.usage.upkeep.queries import merge_waiting
 from runtally.usage.upkeep.repair_queries import rebuild_sums

@@ -15,8 +15,7 @@ from runtally.errors import Detail, InvalidPrice
 from runtally.models.price import Repricing, RepricingState
 from runtally.pricing.draft import read_time
 from runtally.pricing.repricing import repricer
-from runtally.pricing.repricing.progress_queries import Scope, select_number
-from runtally.pricing.repricing.repricer import Group
+from runtally.pricing.repricing.repricer import Group, Scope, select_number
 from webapp import formats
 from webapp.form import Form, sent_form
 from webapp.pages.prices.frame import PricesFrame, period_of, prices_frame

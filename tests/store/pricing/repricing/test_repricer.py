@@ -16,9 +16,8 @@ from runtally.pricing import entries
 from runtally.pricing.book import LivePrices
 from runtally.pricing.cost import UNPRICED
 from runtally.pricing.repricing import repricer as module
-from runtally.pricing.repricing.progress_queries import Scope
-from runtally.pricing.repricing.recost_queries import Recost, RunCursor, select_computed, update_costs
-from runtally.pricing.repricing.repricer import Repricer, groups_of
+from runtally.pricing.repricing.recost import Recost, RunCursor, select_computed, update_costs
+from runtally.pricing.repricing.repricer import Repricer, Scope, groups_of
 from runtally.usage.upkeep.verify_queries import verify_sums
 from runtally.usage.window import Range, Window
 from tests.store.pricing.repricing.test_unpriced import stored_run

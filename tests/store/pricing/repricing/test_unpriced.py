@@ -12,9 +12,15 @@ from runtally.ingest.queries import insert_runs
 from runtally.models.run import CostSource, Status, StoredRun
 from runtally.pricing.book import LivePrices, PriceBook
 from runtally.pricing.cost import Rates
-from runtally.pricing.repricing import unpriced
-from runtally.pricing.repricing.recost_queries import RunCursor, recosts_of, select_computed
-from runtally.pricing.repricing.unpriced import AGAIN_SECONDS, UnpricedRuns, price_unpriced
+from runtally.pricing.repricing import recost
+from runtally.pricing.repricing.recost import (
+    AGAIN_SECONDS,
+    RunCursor,
+    UnpricedRuns,
+    price_unpriced,
+    recosts_of,
+    select_computed,
+)
 from tests.unit.pricing.candidates import make_candidate
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -141,7 +147,7 @@ async def test_a_second_pass_finds_nothing_to_do(connection: Connection, project
 async def test_many_runs_are_priced_chunk_by_chunk(
     connection: Connection, project_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unpriced, "CHUNK", 3)
+    monkeypatch.setattr(recost, "CHUNK", 3)
     names = ("large", "small")
     runs = [stored_run(project_id, f"{number:03}", model=names[number % 3 == 0]) for number in range(20)]
     await insert_runs(connection, runs)
