@@ -12,7 +12,7 @@ from quart import current_app, request
 from api.cells import choose_own_cell
 from api.current import incoming
 from api.request import Request
-from runtally.access.name_mask import NameMask
+from runtally.access.scopes import NameMask
 from runtally.audit import ANYONE, Actor
 from runtally.db import turns
 from runtally.errors import Forbidden

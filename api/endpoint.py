@@ -21,7 +21,7 @@ from api.errors import refusal
 from api.limits import Limit, count, declared_limits, limit_headers
 from api.reply import Reply
 from api.request import Request
-from runtally.access.name_mask import NameMask
+from runtally.access.scopes import NameMask
 from runtally.db import turns
 from runtally.errors import Forbidden
 from runtally.usage import masking

@@ -15,8 +15,8 @@ from api.reply import answered, reply
 from runtally.access.scopes import Scope, demand
 from runtally.errors import Forbidden, InvalidFilter, QueryTooSlow, StoreUnavailable
 from runtally.fields import camel
-from runtally.runs.position import Position
 from runtally.runs.read import read_page
+from runtally.runs.values import Position
 from runtally.usage.filter import NAMES, RunFilter
 
 blueprint = Blueprint("api_runs", __name__, url_prefix="/api/runs")

@@ -19,8 +19,7 @@ from runtally.archive.queries import Contents, select_contents
 from runtally.audit import Actor, ActorKind
 from runtally.errors import InvalidKey, MissingKey, NotConfigured, StoreUnavailable
 from runtally.pricing.book import LivePrices
-from runtally.reporting.outbox_queries import COUNTED
-from runtally.reporting.read import RelayStatus, get_relay_status
+from runtally.reporting.outbox_queries import COUNTED, RelayStatus, get_relay_status
 from runtally.telemetry import exposition
 
 blueprint = Blueprint("telemetry", __name__)

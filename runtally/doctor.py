@@ -19,15 +19,24 @@ from runtally.archive.archive import Archive, refuse_to_drop
 from runtally.archive.queries import select_contents
 from runtally.clock import Clock
 from runtally.db.database import Connection
-from runtally.db.queries import select_closed_tables, select_server
-from runtally.db.schema import CELL, REPORTING, advice, are_current, is_current, newest, version_of
+from runtally.db.schema import (
+    CELL,
+    REPORTING,
+    advice,
+    are_current,
+    is_current,
+    newest,
+    select_closed_tables,
+    select_server,
+    version_of,
+)
 from runtally.errors import ArchiveError, ArchiveUnavailable, AwaitedCell, StoreUnavailable, WrongCell
 from runtally.ingest.name_queries import select_capped
 from runtally.models.dimension import MAX_VALUES
 from runtally.models.otlp import Client
 from runtally.otlp.clients import select_clients
 from runtally.pricing.book import PriceBook, load_book
-from runtally.reporting.read import RelayStatus, get_relay_status
+from runtally.reporting.outbox_queries import RelayStatus, get_relay_status
 from runtally.settings import Settings
 
 OLDEST_POSTGRES = 13

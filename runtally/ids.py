@@ -1,10 +1,12 @@
-"""Identifiers that the service creates."""
+"""Identifiers that the service creates, and those of projects in the paths of pages."""
 
 import os
+import re
 import threading
 import time
 import uuid
 from struct import Struct
+from urllib.parse import quote
 
 _lock = threading.Lock()
 _last = 0
@@ -52,3 +54,18 @@ def _forget_random() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_random)
+
+
+# Browsers resolve dots in paths, however they are escaped; a word would be taken for a page of the project.
+_TAKEN = re.compile(r"~*(?:\.{1,2}|settings|send|runs|traces|costs)")
+_HIDDEN = re.compile(r"~+(?:\.{1,2}|settings|send|runs|traces|costs)")
+
+
+def path_of(project_id: str) -> str:
+    """Return the id as part of a path, with its slashes; `id_in` reads it back."""
+    return quote("/".join(f"~{part}" if _TAKEN.fullmatch(part) else part for part in project_id.split("/")))
+
+
+def id_in(path: str) -> str:
+    """Return the id in a path whose percent signs are already decoded."""
+    return "/".join(part[1:] if _HIDDEN.fullmatch(part) else part for part in path.split("/"))

@@ -9,7 +9,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.access.erasure import Places
 from runtally.access.erasures import Eraser
-from runtally.access.known_keys import KnownKeys
+from runtally.access.keys import KnownKeys
 from runtally.access.openid import OpenIdProvider
 from runtally.alerts.channels.mail import Mailer
 from runtally.alerts.registry import Channels

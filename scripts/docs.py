@@ -15,7 +15,7 @@ from runtally.models.reporting import DAILY_VIEWS, ReportingRun
 from runtally.otlp.attributes import FIELDS
 from runtally.settings import Settings
 from webapp.cli import main as runtally
-from webapp.first_run import EXAMPLE_PROJECT, first_run_command
+from webapp.snippets import EXAMPLE_PROJECT, first_run_command
 
 ROOT = Path(__file__).resolve().parents[1]
 FIRST_RUN_START, FIRST_RUN_END = "<!-- first run: written by `make docs` -->", "<!-- end of first run -->"

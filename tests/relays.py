@@ -10,8 +10,8 @@ from pathlib import Path
 
 from runtally.db.database import Database
 from runtally.ingest.queries import insert_runs
+from runtally.reporting.outbox_queries import RelayStatus, get_relay_status
 from runtally.reporting.push import Pusher
-from runtally.reporting.read import RelayStatus, get_relay_status
 from runtally.reporting.relay import MAX_ATTEMPTS, MAX_PAUSE, Relay
 from runtally.reporting.remote import RemoteRelay
 from tests.commands import Finished, run_beside, started

@@ -16,7 +16,7 @@ from api.current import EXTENSION
 from runtally.errors import SettingsError
 from runtally.services import Services
 from runtally.settings import Settings
-from webapp import assets, caching, cells, form, project_pages, security, sessions, zone
+from webapp import assets, caching, form, project_pages, rendering, security, sessions, zone
 from webapp.charts import specs
 from webapp.server import bodies, heads, hosts, pace, spans, spelling, tracing
 from webapp.server.below_path import BelowPath, demand_other_path
@@ -43,7 +43,7 @@ def create_app(settings: Settings) -> Quart:
     app.before_request(spelling.refuse_other_spellings)
     app.before_request(hosts.check_host)
     app.before_request(security.check_csrf)
-    app.before_request(cells.begin)
+    app.before_request(rendering.choose_cells)
     app.before_request(enforce_access)
     app.before_request(form.refuse_large_forms)
     app.before_request(project_pages.refuse_unknown)

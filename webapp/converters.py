@@ -5,7 +5,7 @@ from urllib.parse import quote
 from werkzeug.routing import BaseConverter, IntegerConverter, ValidationError
 
 from runtally.fields import MAX_NAME, MAX_ROW, is_project_id, parse_whole, trimmed
-from runtally.paths import id_in, path_of
+from runtally.ids import id_in, path_of
 
 
 class ProjectIdConverter(BaseConverter):

@@ -22,8 +22,7 @@ from runtally.errors import (
     TooManyDownloads,
 )
 from runtally.fields import is_project_id, trimmed
-from webapp.addresses import here
-from webapp.links import path_in, safe_path
+from webapp.addresses import here, path_in, safe_path
 from webapp.rendering import Page, render, see_other, wants_part
 from webapp.security import CrossSiteForm, SignInRequired, recognise
 

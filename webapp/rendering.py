@@ -8,18 +8,19 @@ from markupsafe import Markup
 from msgspec import Struct
 from quart import Response, g, request
 
-from api.current import actor, services
+import api
+from api.cells import choose_cell
+from api.current import actor, incoming, services
 from api.errors import status_of
 from runtally.access import saved_views
-from runtally.access.queries import OpenLink
 from runtally.access.scopes import Permission, Scope, may
+from runtally.access.shared_links import OpenLink
 from runtally.audit import Actor, ActorKind
 from runtally.cells.request import missing
 from runtally.errors import PasswordsBusy, RateLimited, RuntallyError
 from webapp import formats
 from webapp.addresses import cookie_path, cookies_are_secure, here
 from webapp.caching import ASK_FIRST, VARY
-from webapp.cells import are_several
 from webapp.templating import templates
 from webapp.zone import local
 
@@ -201,3 +202,12 @@ def _shared(link: OpenLink | None) -> str:
         return ""
     until = f"until {formats.day(local(link.expires_at))}" if link.expires_at else "without an end"
     return f"Shared by {link.created_by} \u00b7 read-only \u00b7 {until}"
+
+
+async def choose_cells() -> None:
+    """Choose the cells of a request; the hook before access. Only a request to the API may name one."""
+    await choose_cell(incoming(), request.view_args or {}, may_name=api.serves(request.path))
+
+
+def are_several() -> bool:
+    return services().cells.directory is not None

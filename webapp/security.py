@@ -14,7 +14,7 @@ from runtally.access.scopes import Permission, Scope, demand
 from runtally.audit import ANYONE, Actor
 from runtally.errors import Forbidden, NotFound, RuntallyError, StoreUnavailable
 from webapp import sessions
-from webapp.links import host_of, requested_project
+from webapp.addresses import host_of, requested_project
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 

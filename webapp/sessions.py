@@ -13,7 +13,7 @@ from api.current import incoming, services
 from api.limits import wrong_keys_limited
 from runtally.access import passwords, sessions, shared_links, users
 from runtally.access.keys import verify
-from runtally.access.queries import OpenLink
+from runtally.access.shared_links import OpenLink
 from runtally.audit import Actor
 from runtally.errors import InvalidCredentials, NotConfigured, PasswordsBusy, RateLimited
 from runtally.limits.rate import Rate

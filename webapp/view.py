@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from api.current import actor, services
 from runtally.audit import ActorKind
 from runtally.errors import InvalidFilter
-from runtally.paths import path_of
+from runtally.ids import path_of
 from runtally.usage.dimensions import (
     ANY_EXPERIMENT,
     DIMENSIONS,

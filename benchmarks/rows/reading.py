@@ -15,9 +15,9 @@ from benchmarks.options import Options
 from benchmarks.result import Figures, Row
 from benchmarks.store import Connection
 from benchmarks.volume import LARGEST, PROJECTS, Volume
-from runtally.runs.conditions import conditions_of
-from runtally.runs.position import Direction, Place
 from runtally.runs.read import PAGE_RUNS
+from runtally.runs.scan import conditions_of
+from runtally.runs.values import Direction, Place
 from runtally.usage.filter import RunFilter
 
 AGGREGATE_MS, PAGE_MS, EXPLORER_MS = 20, 40, 100

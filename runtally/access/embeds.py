@@ -5,19 +5,19 @@ import secrets
 
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from runtally.access.queries import select_embed_token
+from runtally.access.queries import select_badge_access
 from runtally.access.scopes import Scope
 from runtally.audit import Actor, ActorKind, Change, record
 from runtally.db.database import Connection
 from runtally.models.project import Project
 
-TOKEN_BYTES = 16
+EMBED_TOKEN_BYTES = 16
 
 
 def allow(session: AsyncSession, by: Actor, project: Project) -> str:
     """A new token; one that was there before works no more."""
     record(session, by, Change("project.charts_shared", project.id, project.id))
-    project.embed_token = token = secrets.token_urlsafe(TOKEN_BYTES)
+    project.embed_token = token = secrets.token_urlsafe(EMBED_TOKEN_BYTES)
     session.add(project)
     return token
 
@@ -40,7 +40,7 @@ def set_public_badges(session: AsyncSession, by: Actor, project: Project, *, is_
 
 async def holder(connection: Connection, project_id: str, token: str) -> Actor | None:
     """Return the holder of a project's public token, who may read its metrics; None for any other text."""
-    known = await select_embed_token(connection, project_id)
-    if known is None or not hmac.compare_digest(known.encode(), token.encode()):
+    access = await select_badge_access(connection, project_id)
+    if access is None or access.token is None or not hmac.compare_digest(access.token.encode(), token.encode()):
         return None
     return Actor(ActorKind.ANYONE, "chart token", frozenset({Scope.METRICS_READ}), project_id)

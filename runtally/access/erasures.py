@@ -14,8 +14,7 @@ from sqlmodel import col, delete, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.access import erasure_queries as queries
-from runtally.access.chosen_runs import ChosenBy, ChosenRuns, FoundRuns, erase_chosen, look_up
-from runtally.access.erasure import Places
+from runtally.access.erasure import ChosenBy, ChosenRuns, FoundRuns, Places, erase_chosen, look_up
 from runtally.audit import Actor, ActorKind, Change, record
 from runtally.clock import Clock
 from runtally.db.database import Database

@@ -9,11 +9,10 @@ from runtally.access import invitations, passwords, users
 from runtally.access.invitations import Newcomer
 from runtally.access.openid import Person
 from runtally.access.queries import lock_joining
-from runtally.access.roles import Grant, user_actor
+from runtally.access.scopes import Grant, user_actor
 from runtally.audit import Change, record
 from runtally.errors import InvalidCredentials
-from runtally.ids import uuid7
-from runtally.models.user import Identity, Invitation, Membership, Role, User
+from runtally.models.user import Identity, Invitation, Role, User
 from runtally.settings import OpenIdSettings
 
 
@@ -68,27 +67,7 @@ async def _joined(
     # The first admin comes in by the link that the server printed: nobody else could give them their role.
     if email.rpartition("@")[2] not in settings.domains or not await users.any_exist(session):
         return None
-    grant = Grant(Role(settings.role[0]), settings.role[1]) if settings.role else None
-    return await _made(session, cell, now, newcomer, grant)
-
-
-async def _made(
-    session: AsyncSession, cell: AsyncSession, now: datetime, newcomer: Newcomer, grant: Grant | None
-) -> User:
-    user = User(
-        id=uuid7(),
-        email=newcomer.email,
-        name=users.parse_name(newcomer.name),
-        password_hash=newcomer.password_hash,
-        is_admin=False,
-        created_at=now,
-    )
-    session.add(user)
-    await session.flush()
-    project_id = grant.project_id if grant else None
-    if grant is not None and project_id is not None:
-        await users.demand_project(cell, grant)
-        session.add(Membership(project_id=project_id, user_id=user.id, role=grant.role))
-    by, role = user_actor(user.id, user.email, {}, is_admin=False), grant.role if grant else None
-    record(session, by, Change("user.joined", user.email, project_id, after={"name": user.name, "role": role}))
-    return user
+    role, project_id = (Role(settings.role[0]), settings.role[1]) if settings.role else (None, None)
+    if role is not None and project_id is not None:
+        await users.demand_project(cell, Grant(role, project_id))
+    return await invitations.join(session, now, newcomer, role, project_id)

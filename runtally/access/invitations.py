@@ -5,7 +5,7 @@ A link is shown when it is made; what is stored is the hash of its token.
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -15,7 +15,7 @@ from sqlmodel.sql.expression import SelectOfScalar
 
 from runtally.access import users
 from runtally.access.queries import lock_joining
-from runtally.access.roles import Grant, user_actor
+from runtally.access.scopes import Grant, user_actor
 from runtally.access.sessions import hash_of
 from runtally.audit import Actor, Change, record
 from runtally.errors import InvalidLink, NotFound
@@ -95,10 +95,20 @@ async def accept(session: AsyncSession, now: datetime, invitation: Invitation, n
     email = invitation.email or users.parse_email(newcomer.email)
     if await users.find_by_email(session, email):
         raise users.refused("email", "This address has an account already; sign in with it.")
-    role, project_id = Role(invitation.role or ""), invitation.project_id
+    user = await join(session, now, replace(newcomer, email=email), Role(invitation.role or ""), invitation.project_id)
+    await session.delete(invitation)
+    # The second to arrive can no longer become the first admin.
+    await _drop_set_up_links(session)
+    return user
+
+
+async def join(
+    session: AsyncSession, now: datetime, newcomer: Newcomer, role: Role | None, project_id: str | None
+) -> User:
+    """Make the account of somebody who may come in, with a role if they have one. Raises `InvalidUser`."""
     user = User(
         id=uuid7(),
-        email=email,
+        email=newcomer.email,
         name=users.parse_name(newcomer.name),
         password_hash=newcomer.password_hash,
         is_admin=role is Role.ADMIN,
@@ -106,13 +116,10 @@ async def accept(session: AsyncSession, now: datetime, invitation: Invitation, n
     )
     session.add(user)
     await session.flush()
-    if project_id is not None:
+    if project_id is not None and role is not None:
         session.add(Membership(project_id=project_id, user_id=user.id, role=role))
-    await session.delete(invitation)
-    # The second to arrive can no longer become the first admin.
-    await _drop_set_up_links(session)
-    by = user_actor(user.id, email, {}, is_admin=user.is_admin)
-    record(session, by, Change("user.joined", email, project_id, after={"name": user.name, "role": role}))
+    by = user_actor(user.id, user.email, {}, is_admin=user.is_admin)
+    record(session, by, Change("user.joined", user.email, project_id, after={"name": user.name, "role": role}))
     return user
 
 

@@ -1,23 +1,24 @@
-"""Project keys: issue, find, rotate, revoke. A key is shown once; what is stored is its SHA-256.
+"""Project keys: issue, find, rotate, revoke, verify. A key is shown once; what is stored is its SHA-256.
 
 A key has 256 random bits, so a plain hash is enough: there is nothing to guess that a slow hash would protect.
 """
 
 import hashlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from time import monotonic
 from uuid import UUID
 
 from sqlalchemy import or_
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from runtally.access import queries
 from runtally.access.scopes import Scope
 from runtally.audit import Actor, ActorKind, Change, record
-from runtally.db.database import Connection
+from runtally.clock import Clock
+from runtally.db.database import Connection, Database
 from runtally.errors import InvalidKey, InvalidName, InvalidScope, NotFound
 from runtally.fields import is_project_id, trimmed
 from runtally.ids import uuid7
@@ -32,6 +33,26 @@ PREFIX_LENGTH = 11
 """Characters that people recognise a key by: `rt_` and 8 of its own."""
 LAST_USE_STEP = timedelta(minutes=1)
 """Last use is kept to the minute, so that a busy key does not write on every request."""
+
+SELECT_KEY_HOLDER = """
+SELECT id, prefix, project_id, scopes, last_used_at
+  FROM api_keys
+ WHERE key_hash = $1
+   AND revoked_at IS NULL
+   AND (expires_at IS NULL OR expires_at > $2)
+"""
+
+SELECT_KEY_NAMES = """
+SELECT id, coalesce(name, prefix)
+  FROM api_keys
+ WHERE id = ANY ($1::uuid[])
+"""
+
+UPDATE_KEY_USE = """
+UPDATE api_keys
+   SET last_used_at = $2
+ WHERE id = $1
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +157,13 @@ async def verify(connection: Connection, now: datetime, secret: str) -> Actor:
 
     The look-up is by hash, so its duration reveals nothing about the key.
     """
-    key = await queries.select_key_holder(connection, _hash(secret), now)
+    key = await connection.fetchrow(SELECT_KEY_HOLDER, _hash(secret), now)
     if key is None:
         raise InvalidKey
-    if key.last_used_at is None or now - key.last_used_at >= LAST_USE_STEP:
-        await queries.update_key_use(connection, key.id, now)
-    return Actor(ActorKind.KEY, str(key.id), frozenset(key.scopes), key.project_id, key.prefix)
+    id_, prefix, project_id, scopes, last_used_at = key
+    if last_used_at is None or now - last_used_at >= LAST_USE_STEP:
+        await connection.execute(UPDATE_KEY_USE, id_, now)
+    return Actor(ActorKind.KEY, str(id_), frozenset(scopes), project_id, prefix)
 
 
 def state_of(key: ApiKey, now: datetime) -> str:
@@ -175,7 +197,7 @@ async def name_of(connection: Connection, key_id: UUID) -> str:
 
 async def names_of(connection: Connection, key_ids: Sequence[UUID]) -> dict[UUID, str]:
     """Return the display names of keys by id; a deleted key is shown by its id."""
-    found = await queries.select_key_names(connection, key_ids)
+    found = {row[0]: row[1] for row in await connection.fetch(SELECT_KEY_NAMES, key_ids)}
     return {one: SHARED_KEY_NAME if one == SHARED_KEY_ID else found.get(one, str(one)) for one in key_ids}
 
 
@@ -205,3 +227,38 @@ def _add(  # noqa: PLR0913  # As above.
 
 def _hash(secret: str) -> bytes:
     return hashlib.sha256(secret.encode()).digest()
+
+
+REMEMBERED_SECONDS = 0.9
+"""With the look-up itself, a key that was revoked or expired is refused within a second, by every worker."""
+MAX_REMEMBERED = 10_000
+
+
+class KnownKeys:
+    """The holders of keys that were looked up within `REMEMBERED_SECONDS`; one per process."""
+
+    def __init__(self, database: Database, clock: Clock, seconds: Callable[[], float] = monotonic) -> None:
+        self._database = database
+        self._clock = clock
+        self._seconds = seconds
+        self._holders: dict[bytes, tuple[Actor, float]] = {}
+
+    async def holder_of(self, secret: str) -> Actor:
+        """Return the holder of this key. Raises what `verify` does; a wrong key is looked up each time."""
+        known = self.remembered(secret)
+        if known is not None:
+            return known
+        digest, asked_at = _hash(secret), self._seconds()
+        self._holders.pop(digest, None)
+        async with self._database.connection() as connection:
+            holder = await verify(connection, self._clock(), secret)
+        if len(self._holders) >= MAX_REMEMBERED:
+            self._holders.clear()
+        # What is known is as old as the question.
+        self._holders[digest] = holder, asked_at
+        return holder
+
+    def remembered(self, secret: str) -> Actor | None:
+        """Return the holder of this key if it was looked up a moment ago, and else None."""
+        holder, known_at = self._holders.get(_hash(secret), (None, 0.0))
+        return holder if self._seconds() - known_at < REMEMBERED_SECONDS else None

@@ -1,10 +1,14 @@
-"""The scopes of keys, and checks of what an actor may do where."""
+"""The scopes of keys and of roles, checks of what an actor may do where, and the mask of names for readers who may not see them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
+from uuid import UUID
 
 from runtally.audit import Actor, ActorKind
-from runtally.errors import Forbidden, InvalidScope, NotFound
+from runtally.errors import Detail, Forbidden, InvalidScope, InvalidUser, NotFound
+from runtally.models.user import Role
+from runtally.names import LiveNames
 
 
 class Scope(StrEnum):
@@ -55,3 +59,48 @@ def demand(actor: Actor, scope: Scope | Permission, project_id: str | None) -> N
     if project_id is not None and project_id not in actor.grants:
         raise NotFound
     raise Forbidden("Your role doesn't include this; ask an admin for another one.")
+
+
+SCOPES: Mapping[Role, frozenset[str]] = {
+    Role.ADMIN: frozenset({Scope.ADMIN}),
+    Role.MEMBER: frozenset({Scope.METRICS_READ, Scope.RUNS_READ, Permission.EDIT_PROJECT}),
+    Role.VIEWER: frozenset({Scope.METRICS_READ, Scope.RUNS_READ}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A role and where it holds: admin in all projects, the others in one. Raises `InvalidUser` for anything else."""
+
+    role: Role
+    project_id: str | None
+
+    def __post_init__(self) -> None:
+        if (self.role is Role.ADMIN) != (self.project_id is None):
+            why = "Admins see every project; choose none." if self.role is Role.ADMIN else "Choose a project."
+            raise InvalidUser(why, details=(Detail("project", why),))
+
+
+def user_actor(id_: UUID, email: str, roles: Mapping[str, Role], *, is_admin: bool) -> Actor:
+    """A user with these roles by project. A user of one project alone is, like a key, an actor of that project."""
+    if is_admin:
+        return Actor(ActorKind.USER, str(id_), SCOPES[Role.ADMIN], label=email)
+    grants = {project_id: SCOPES[role] for project_id, role in roles.items()}
+    if len(grants) == 1:
+        [(project_id, scopes)] = grants.items()
+        return Actor(ActorKind.USER, str(id_), scopes, project_id, email, grants)
+    return Actor(ActorKind.USER, str(id_), frozenset(), None, email, grants)
+
+
+@dataclass(frozen=True, slots=True)
+class NameMask:
+    """The mask of a request: a reader without `runs:read` for a project sees hashes in place of names."""
+
+    names: LiveNames
+    actor: Actor
+
+    def is_hidden(self, project_id: str | None, key: str) -> bool:
+        return not may(self.actor, Scope.RUNS_READ, project_id) and self.names.is_hidden(project_id, key)
+
+    def shown(self, key: str, value: str) -> str:
+        return self.names.shown(key, value)

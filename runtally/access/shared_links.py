@@ -3,14 +3,13 @@
 import secrets
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from runtally.access import queries
-from runtally.access.queries import OpenLink
 from runtally.access.scopes import Scope
 from runtally.audit import Actor, ActorKind, Change, record
 from runtally.db.database import Connection
@@ -21,6 +20,30 @@ TOKEN_BYTES = 24
 MAX_NAME = 128
 MAX_LINKS = 50
 """Links of a project: more than anybody keeps an eye on."""
+
+SELECT_OPEN_LINK = """
+SELECT id,
+       project_id,
+       name,
+       password_hash,
+       created_by,
+       expires_at
+  FROM shared_links
+ WHERE token = $1
+   AND (expires_at IS NULL OR expires_at > $2)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLink:
+    """A link that has not expired."""
+
+    id: UUID
+    project_id: str
+    name: str
+    password_hash: str | None
+    created_by: str
+    expires_at: datetime | None
 
 
 async def list_links(session: AsyncSession, project_id: str) -> Sequence[SharedLink]:
@@ -76,7 +99,8 @@ async def find_by_token(connection: Connection, now: datetime, token: str) -> Op
     """Return the link with this token; None where there is none, or it has expired."""
     if "\0" in token:
         return None
-    return await queries.select_open_link(connection, token, now)
+    row = await connection.fetchrow(SELECT_OPEN_LINK, token, now)
+    return OpenLink(*row) if row else None
 
 
 def reader_of(link: OpenLink) -> Actor:

@@ -11,7 +11,7 @@ from sqlmodel import col, delete, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.access import passwords, sessions
-from runtally.access.roles import Grant
+from runtally.access.scopes import Grant
 from runtally.audit import Actor, Change, record
 from runtally.errors import Detail, InvalidCredentials, InvalidUser, NotFound
 from runtally.models.project import Project

@@ -1,12 +1,14 @@
-"""The protocol of channels: recognise an address, mask it, send a notice to it."""
+"""What channels have in common: recognise an address, mask it, send a notice to it."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Self
 from uuid import UUID
 
 import msgspec
 
+from runtally.alerts.posting import Answer, mask_url
 from runtally.models.alert import AlertKind, TargetKind
 
 
@@ -67,16 +69,14 @@ class Notice:
         return "Open the project" if self.project_id else "Open the overview"
 
 
-class Channel(Protocol):
+class Channel(ABC):
     """A way to send alerts. `channels` has a module for each; `registry` lists them."""
 
-    @property
-    def kind(self) -> TargetKind: ...
+    kind: ClassVar[TargetKind]
+    label: ClassVar[str]
+    """The channel's name on pages."""
 
-    @property
-    def label(self) -> str:
-        """The channel's name on pages."""
-
+    @abstractmethod
     def read(self, text: str) -> str | None:
         """Return the address in the form in which it is stored, or None if it does not belong to this channel.
 
@@ -85,12 +85,21 @@ class Channel(Protocol):
 
     def mask(self, address: str) -> str:
         """Return the address without its secret parts, for pages, logs and the audit log."""
+        return mask_url(address)
 
     def new_secret(self) -> str | None:
         """Return a new secret to sign with; None where nothing is signed."""
+        return None
 
+    @abstractmethod
     async def send(self, address: str, secret: str | None, notice: Notice, now: datetime) -> Outcome:
         """Send the notice once. Raises `PostError`."""
+
+    def outcome(self, answer: Answer, refusal: str | None) -> Outcome:
+        """Return the outcome by an answer's status; a refusal that is known is said in place of the status."""
+        if answer.is_success:
+            return Outcome.taken(self.label)
+        return Outcome.failed(refusal or f"{self.label} answered HTTP {answer.status}")
 
 
 def shorten(text: str, limit: int) -> str:

@@ -7,14 +7,19 @@ from typing import Final
 
 import structlog
 
-from runtally.alerts import delivery_queries, evaluation_queries, recovery_queries
-from runtally.alerts.budget_alerts import BudgetWatch, Reached, end_of_yesterday
-from runtally.alerts.budget_message import budget_message, spending_message, values_message
-from runtally.alerts.message import Message, ProjectLink, anomaly_message, report_message
+from runtally.alerts import evaluation_queries, sender
+from runtally.alerts.budget_alerts import (
+    BudgetWatch,
+    Reached,
+    budget_message,
+    end_of_yesterday,
+    spending_message,
+    values_message,
+)
+from runtally.alerts.evaluation_queries import OpenAlert
+from runtally.alerts.message import Message, ProjectLink, anomaly_message, report_message, rule_message
 from runtally.alerts.reading import CostWatch, Reading
 from runtally.alerts.recovery import RecoveryWatch
-from runtally.alerts.recovery_queries import OpenAlert
-from runtally.alerts.rule_message import rule_message
 from runtally.alerts.rule_watch import RuleWatch
 from runtally.alerts.week import Week
 from runtally.budgets import queries
@@ -25,10 +30,9 @@ from runtally.clock import Clock, start_of_day
 from runtally.db.database import Connection, Database
 from runtally.db.probe import Watch
 from runtally.errors import StoreUnavailable
-from runtally.ids import uuid7
+from runtally.ids import path_of, uuid7
 from runtally.models.rollup import ALL_PROJECTS_KEY
 from runtally.names import LiveNames
-from runtally.paths import path_of
 
 QUIET: Final = timedelta(hours=6)
 """A project has at most one alert on unusual cost, and one by each rule, in this time, unless its incident is over."""
@@ -85,7 +89,7 @@ class AlertEvaluator:
                 await evaluation_queries.insert_alert(connection, project_id, uuid7(), message, now)
                 for project_id, message in due
             ]
-            closed = await recovery_queries.close(connection, over, now)
+            closed = await evaluation_queries.close(connection, over, now)
         self._budget_watch.settle()
         self._cost_watch.settle()
         self._rule_watch.settle()
@@ -166,7 +170,7 @@ class AlertEvaluator:
 async def expire_alerts(database: Database, now: datetime) -> int:
     """Delete some of the alerts that are older than `KEPT`, and return how many. Raises `StoreUnavailable`."""
     async with database.connection() as connection:
-        return await delivery_queries.delete_old(connection, now - KEPT, EXPIRED_AT_ONCE)
+        return await sender.delete_old(connection, now - KEPT, EXPIRED_AT_ONCE)
 
 
 async def _opened(stack: AsyncExitStack, watch: Watch) -> Sequence[Connection]:

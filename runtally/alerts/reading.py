@@ -8,9 +8,9 @@ from decimal import Decimal
 from typing import Any, Final, Protocol, Self, TypeVar
 
 from runtally.alerts import evaluation_queries
-from runtally.alerts.anomaly import HOUR, LEAST_MORE_USD, UnusualHour, compared_hours, judge, judged_hours
 from runtally.alerts.evaluation_queries import HourlyCosts
 from runtally.alerts.message import ModelCost
+from runtally.alerts.rules import HOUR, LEAST_MORE_USD, UnusualHour, compared_hours, judge, judged_hours
 from runtally.db.database import Connection
 from runtally.models.rollup import ALL_PROJECTS_KEY
 from runtally.usage.window import floor

@@ -8,14 +8,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from runtally.alerts import recovery_queries, rule_queries
-from runtally.alerts.anomaly import HOUR
-from runtally.alerts.budget_message import month_subject, whole_subject
+from runtally.alerts import evaluation_queries, rule_watch
+from runtally.alerts.budget_alerts import month_subject, whole_subject
+from runtally.alerts.evaluation_queries import OpenAlert
+from runtally.alerts.message import OF_USUAL
 from runtally.alerts.reading import Reading, first_unusual
-from runtally.alerts.recovery_queries import OpenAlert
-from runtally.alerts.rule_message import OF_USUAL
 from runtally.alerts.rule_watch import finished_hour, last_hour, read_last_hour, read_usual
-from runtally.alerts.rules import RULE_KINDS, Rule, is_usual, keeps_threshold
+from runtally.alerts.rules import HOUR, RULE_KINDS, Rule, is_usual, keeps_threshold
 from runtally.budgets import queries
 from runtally.db.database import Connection
 from runtally.models.alert import AlertKind
@@ -31,7 +30,7 @@ class RecoveryWatch:
 
     async def read_over(self, reading: Reading, now: datetime) -> list[OpenAlert]:
         """Return the alerts that are over."""
-        opened = await recovery_queries.select_open(reading.connection)
+        opened = await evaluation_queries.select_open(reading.connection)
         self._next = set()
         # By a clock that was set back the period of an alert may not have begun.
         of_budgets = [one for one in opened if one.kind is AlertKind.BUDGET and one.created_at <= now]
@@ -45,7 +44,7 @@ class RecoveryWatch:
 
     async def _rules(self, connection: Connection, opened: Sequence[OpenAlert], now: datetime) -> list[OpenAlert]:
         # None of them is quiet.
-        known = await rule_queries.select_rules(connection, now, timedelta())
+        known = await rule_watch.select_rules(connection, now, timedelta())
         rules = {(one.project_id, one.kind): one for one in known}
         span, hour = last_hour(now), finished_hour(now)
         over = list[OpenAlert]()

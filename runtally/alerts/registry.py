@@ -7,7 +7,6 @@ from typing import Self
 
 import structlog
 
-from runtally.alerts.addresses import refused
 from runtally.alerts.channel import Channel, Notice, Outcome
 from runtally.alerts.channels.discord import Discord
 from runtally.alerts.channels.mail import Mail, Mailer
@@ -15,7 +14,7 @@ from runtally.alerts.channels.pagerduty import PagerDuty
 from runtally.alerts.channels.slack import Slack
 from runtally.alerts.channels.teams import Teams
 from runtally.alerts.channels.webhook import Webhook
-from runtally.alerts.posting import Poster, PostError
+from runtally.alerts.posting import Poster, PostError, refused
 from runtally.models.alert import TargetKind
 
 log = structlog.get_logger()

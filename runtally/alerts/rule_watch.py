@@ -3,25 +3,90 @@
 An hour that has ended is compared again when runs of it come late.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import groupby
 
-from runtally.alerts import rule_queries
-from runtally.alerts.anomaly import HOUR, JUDGED_HOURS, WEEKS, compared_hours, judged_hours
-from runtally.alerts.rules import Breach, Rule, judge_threshold, judge_usual
+from runtally.alerts.evaluation_queries import quiet
+from runtally.alerts.rules import (
+    HOUR,
+    JUDGED_HOURS,
+    RULE_KINDS,
+    WEEKS,
+    Breach,
+    Rule,
+    compared_hours,
+    judge_threshold,
+    judge_usual,
+    judged_hours,
+)
 from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked
 from runtally.models.alert import AlertKind
+from runtally.models.measures import columns_over_sums, measures_named
 from runtally.models.rollup import GRAINS
 from runtally.usage.filter import RunFilter
 from runtally.usage.groups.groups import GroupAnswer, Sums, read_groups
 from runtally.usage.plan import GroupQuestion
 from runtally.usage.question import LatencyDetail
+from runtally.usage.summary_queries import totals_reader
 from runtally.usage.timeline import BucketWidth, Timeline
-from runtally.usage.totals import NO_RUNS
+from runtally.usage.totals import NO_RUNS, Totals
 from runtally.usage.window import TimeSpan, floor
+
+MEASURES = ("runs", "errors", "timeouts", "input_tokens", "cached_input_tokens")
+
+SELECT_RULES = f"""
+  SELECT project_id, kind, threshold, of_unusual, min_runs, least(greatest(updated_at, quiet_until), $1) AS since
+    FROM (SELECT rules.*, {quiet("rules.kind", "rules.project_id")} AS quiet_until
+            FROM alert_rules AS rules) AS watched
+   WHERE quiet_until IS NULL
+      OR quiet_until <= $1
+ORDER BY project_id, kind
+"""
+
+SELECT_HOURLY_RUNS = f"""
+  SELECT project_id, bucket, sum(runs)::bigint AS runs
+    FROM rollups
+   WHERE project_id = ANY ($1::text[])
+     AND grain = {GRAINS[1].minutes}
+     AND bucket >= $2
+     AND bucket < $3
+GROUP BY project_id, bucket
+"""
+
+SELECT_LAST_HOUR = f"""
+  SELECT project_id, {columns_over_sums(measures_named(*MEASURES))}
+    FROM rollups
+   WHERE project_id = ANY ($1::text[])
+     AND grain = {GRAINS[0].minutes}
+     AND bucket >= $2
+     AND bucket < $3
+GROUP BY project_id
+"""
+
+
+async def select_rules(connection: Connection, now: datetime, quiet_time: timedelta) -> tuple[Rule, ...]:
+    """Read the rules of all projects, but not those that alerted within the quiet time and whose alert is not known to be over."""
+    rows = await connection.fetch(SELECT_RULES, now, quiet_time)
+    return tuple(Rule(row[0], AlertKind(row["kind"]), *row[2:]) for row in rows if row["kind"] in set(RULE_KINDS))
+
+
+async def select_hourly_runs(
+    connection: Connection, project_ids: Iterable[str], span: TimeSpan
+) -> dict[tuple[str, datetime], int]:
+    """Read how many runs each hour of these projects has; hours without runs are missing."""
+    rows = await connection.fetch(SELECT_HOURLY_RUNS, sorted(set(project_ids)), span.since, span.until)
+    return {(row["project_id"], row["bucket"]): row["runs"] for row in rows}
+
+
+async def select_last_hour(connection: Connection, project_ids: Iterable[str], span: TimeSpan) -> dict[str, Totals]:
+    """Read the sums of these projects over some quarters of an hour."""
+    totals_of = totals_reader(MEASURES)
+    rows = await connection.fetch(SELECT_LAST_HOUR, sorted(set(project_ids)), span.since, span.until)
+    return {project_id: totals_of(values) for project_id, *values in rows}
+
 
 QUARTER = GRAINS[0].length
 WAITED = timedelta(minutes=5)
@@ -38,7 +103,7 @@ class RuleWatch:
 
     async def read_breaches(self, connection: Connection, now: datetime, quiet: timedelta) -> list[Breach]:
         """Return at most one breach of each rule; rules that have alerted within the quiet time are left out."""
-        rules = await rule_queries.select_rules(connection, now, quiet)
+        rules = await select_rules(connection, now, quiet)
         found = await self._over_threshold(connection, rules, now)
         broken = {one.rule for one in found}
         return found + await self._unusual(connection, [one for one in rules if one not in broken], now)
@@ -53,7 +118,7 @@ class RuleWatch:
     async def _unusual(self, connection: Connection, rules: Sequence[Rule], now: datetime) -> list[Breach]:
         last, unusual = finished_hour(now), [one for one in rules if one.of_unusual]
         span = TimeSpan(last - (JUDGED_HOURS - 1) * HOUR, last + HOUR)
-        runs = await rule_queries.select_hourly_runs(connection, (one.project_id for one in unusual), span)
+        runs = await select_hourly_runs(connection, (one.project_id for one in unusual), span)
         self._next = {}
         found = dict[Rule, Breach]()
         for project_id, of_project in groupby(unusual, key=lambda one: one.project_id):
@@ -91,7 +156,7 @@ async def read_last_hour(
 ) -> list[tuple[Rule, Sums]]:
     """Read the sums of the rules with a threshold whose project has enough runs in this hour."""
     rules = [one for one in rules if one.threshold is not None]
-    totals = await rule_queries.select_last_hour(connection, (one.project_id for one in rules), span)
+    totals = await select_last_hour(connection, (one.project_id for one in rules), span)
     found = list[tuple[Rule, Sums]]()
     for rule in rules:
         of_project = totals.get(rule.project_id, NO_RUNS)
@@ -131,7 +196,7 @@ async def _read(
     """Read a project's summary over a time; None if stored sums cannot answer it."""
     run_filter = RunFilter(project_id=project_id)
     detail = LatencyDetail.BUCKETS if has_latencies else LatencyDetail.NONE
-    question = GroupQuestion(timeline, run_filter, (), rule_queries.MEASURES, latencies=detail)
+    question = GroupQuestion(timeline, run_filter, (), MEASURES, latencies=detail)
     try:
         return await read_groups(connection, question)
     except DimensionNotTracked:

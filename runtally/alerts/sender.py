@@ -2,19 +2,147 @@
 
 import asyncio
 import random
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
+from uuid import UUID
 
 import structlog
 
-from runtally.alerts import delivery_queries
-from runtally.alerts.channel import Outcome
-from runtally.alerts.delivery_queries import Delivery, DeliveryResult
+from runtally.alerts.channel import Notice, Outcome
 from runtally.alerts.posting import ANSWER_SECONDS
 from runtally.alerts.registry import Channels
 from runtally.clock import Clock
-from runtally.db.database import Database
+from runtally.db.bulk import affected_rows
+from runtally.db.database import Connection, Database
 from runtally.errors import StoreUnavailable
+from runtally.models.alert import AlertKind
+
+# A delivery goes to the process that locks it first. Its lease expires by itself, so that deliveries of a killed
+# process are claimed by another; and the try counts, so that a delivery that kills processes is given up as well.
+CLAIM = """
+WITH due AS MATERIALIZED (
+       SELECT project_id, alert_id, target_id
+         FROM alert_deliveries
+        WHERE delivered_at IS NULL
+          AND parked_at IS NULL
+          AND due_at <= $1
+     ORDER BY due_at
+        LIMIT $3
+   FOR UPDATE SKIP LOCKED
+)
+   UPDATE alert_deliveries AS taken
+      SET due_at = $2,
+          attempts = attempts + 1
+     FROM due
+          JOIN alerts
+            ON alerts.project_id = due.project_id
+           AND alerts.id = due.alert_id
+          JOIN alert_targets AS targets
+            ON targets.project_id = due.project_id
+           AND targets.id = due.target_id
+    WHERE taken.project_id = due.project_id
+      AND taken.alert_id = due.alert_id
+      AND taken.target_id = due.target_id
+RETURNING taken.project_id, taken.alert_id, taken.target_id, taken.attempts, taken.is_open,
+          targets.kind, targets.address, targets.secret,
+          alerts.kind AS alert_kind, alerts.level, alerts.title, alerts.message, alerts.document
+"""
+
+# A late result of what opened an incident says nothing of what closes it.
+UPDATE_DELIVERY = """
+UPDATE alert_deliveries
+   SET delivered_at = $4,
+       parked_at = $5,
+       due_at = $6,
+       answer = $7
+ WHERE project_id = $1
+   AND alert_id = $2
+   AND target_id = $3
+   AND is_open IS NOT DISTINCT FROM $8
+"""
+
+# One statement, so that no delivery is left without its alert. Rows that another process has locked are left to it.
+DELETE_OLD = """
+WITH old AS MATERIALIZED (
+       SELECT project_id, id
+         FROM alerts
+        WHERE created_at < $1
+        LIMIT $2
+   FOR UPDATE SKIP LOCKED
+), deleted_deliveries AS (
+  DELETE FROM alert_deliveries AS delivery
+        USING old
+        WHERE delivery.project_id = old.project_id
+          AND delivery.alert_id = old.id
+)
+DELETE FROM alerts
+      USING old
+      WHERE alerts.project_id = old.project_id
+        AND alerts.id = old.id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """An alert to be sent to one target, for the `attempts`th time."""
+
+    project_id: str
+    alert_id: UUID
+    target_id: UUID
+    attempts: int
+    is_open: bool | None
+    kind: str
+    address: str
+    secret: str | None
+    alert_kind: str
+    level: int
+    title: str
+    message: str
+    document: str
+
+    @property
+    def notice(self) -> Notice:
+        return Notice(
+            self.alert_id,
+            self.project_id,
+            AlertKind(self.alert_kind),
+            self.level,
+            self.title,
+            self.message,
+            self.document,
+            is_over=self.is_open is False,
+        )
+
+
+class DeliveryResult(NamedTuple):
+    """The result of a try, as the row stores it."""
+
+    project_id: str
+    alert_id: UUID
+    target_id: UUID
+    delivered_at: datetime | None
+    parked_at: datetime | None
+    due_at: datetime
+    answer: str
+    is_open: bool | None
+    """The `is_open` of the row when the delivery was claimed."""
+
+
+async def claim(connection: Connection, now: datetime, until: datetime, limit: int) -> tuple[Delivery, ...]:
+    """Claim deliveries that are due; no other process gets them until `until`."""
+    rows = await connection.fetch(CLAIM, now, until, limit)
+    return tuple(Delivery(**row) for row in rows)
+
+
+async def update_delivery(connection: Connection, result: DeliveryResult) -> None:
+    await connection.execute(UPDATE_DELIVERY, *result)
+
+
+async def delete_old(connection: Connection, before: datetime, limit: int) -> int:
+    """Delete some alerts that were decided before then, with their deliveries; return how many alerts."""
+    return affected_rows(await connection.execute(DELETE_OLD, before, limit))
+
 
 BATCH: Final = 20
 MAX_ATTEMPTS: Final = 8
@@ -47,7 +175,7 @@ class AlertSender:
         """
         now = self._clock()
         async with self._database.connection() as connection:
-            deliveries = await delivery_queries.claim(connection, now, now + LEASE, BATCH)
+            deliveries = await claim(connection, now, now + LEASE, BATCH)
         if not deliveries:
             return False
         # Each result is stored as soon as it is known. A process that ends while it waits for a slow receiver would
@@ -59,7 +187,7 @@ class AlertSender:
                 result = await sending
                 try:
                     async with self._database.connection() as connection:
-                        await delivery_queries.update_delivery(connection, result)
+                        await update_delivery(connection, result)
                 except StoreUnavailable as error:
                     # This one will be sent again, but not the others, too.
                     failed = error

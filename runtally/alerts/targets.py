@@ -9,9 +9,9 @@ from uuid import UUID
 from sqlmodel import col, delete, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from runtally.alerts.addresses import refused
 from runtally.alerts.channel import Notice, Outcome
-from runtally.alerts.message import Message, ProjectLink, trial_message
+from runtally.alerts.message import ProjectLink, trial_message
+from runtally.alerts.posting import refused
 from runtally.alerts.registry import Channels
 from runtally.audit import Actor, Change, record
 from runtally.budgets.edit import lock_owner
@@ -162,7 +162,18 @@ class TargetEditor:
         if (await session.exec(lately)).one() >= MAX_TESTS:
             raise refused(f"{MAX_TESTS} test messages were sent in the last minute; wait a minute for the next.")
         id_ = uuid7()
-        alert = _alert(target.project_id, id_, trial_message(project, str(id_), now), now)
+        message = trial_message(project, str(id_), now)
+        alert = Alert(
+            project_id=target.project_id,
+            id=id_,
+            kind=message.kind,
+            subject=message.subject,
+            level=message.level,
+            title=message.title,
+            message=message.text,
+            document=message.document,
+            created_at=now,
+        )
         session.add(alert)
         record(session, by, self._change("alert_target.tested", target))
         return alert
@@ -222,20 +233,6 @@ async def _was_tested(session: AsyncSession, target: AlertTarget, since: datetim
         col(Alert.created_at) > since,
     )
     return (await session.exec(query.limit(1))).first() is not None
-
-
-def _alert(project_id: str, id_: UUID, message: Message, now: datetime) -> Alert:
-    return Alert(
-        project_id=project_id,
-        id=id_,
-        kind=message.kind,
-        subject=message.subject,
-        level=message.level,
-        title=message.title,
-        message=message.text,
-        document=message.document,
-        created_at=now,
-    )
 
 
 def _delivered(target: AlertTarget, alert: Alert, outcome: Outcome, now: datetime) -> AlertDelivery:

@@ -6,8 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from runtally.archive.file import Identity, Sums
-from runtally.db.bulk import affected_rows
-from runtally.db.cursor import in_chunks
+from runtally.db.bulk import affected_rows, in_chunks
 from runtally.db.database import LONG_STATEMENT_SECONDS, Connection
 from runtally.models.run import StoredRun
 

@@ -32,7 +32,7 @@ from runtally.otlp.receive import Receiver
 from runtally.pricing.book import LivePrices
 from runtally.pricing.repricing.recost import UnpricedRuns
 from runtally.privacy import ContentRule
-from runtally.reporting.opening import opened_relay
+from runtally.reporting.remote import opened_relay
 from runtally.reporting.sync import ReportingSync
 from runtally.retention import Dropper, LiveRetention
 from runtally.settings import MAIN, RelayMode, Settings

@@ -23,7 +23,7 @@ from runtally.jobs import job, running
 from runtally.otlp.clients import Tally
 from runtally.otlp.receive import Receiver
 from runtally.pricing.book import LivePrices
-from runtally.runs.sources import RunSource, RunSources
+from runtally.runs.archived import RunSource, RunSources
 from runtally.settings import MAIN, Settings
 from runtally.usage.overview.project_queries import select_listed
 from runtally.usage.report import ListedProject

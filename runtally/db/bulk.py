@@ -1,16 +1,18 @@
-"""Build statements over many rows from a table's declaration, so that no column is named twice.
+"""Statements over many rows: built from a table's declaration, so that no column is named twice, or read part by part.
 
-The rows are sent as one JSON document. To write and to read that takes half the time of arrays of columns, since the
+Rows are sent as one JSON document. To write and to read that takes half the time of arrays of columns, since the
 driver encodes each value of an array on its own.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from sqlalchemy import Column, Table
 from sqlalchemy.dialects.postgresql import dialect
 from sqlmodel import SQLModel
+
+from runtally.db.database import Connection
 
 _POSTGRES = dialect()  # type: ignore[no-untyped-call]  # SQLAlchemy has no types for its dialect modules.
 # Decimals keep their digits, and stay numbers.
@@ -61,3 +63,21 @@ def _table(model: type[SQLModel]) -> Table:
 def _written(model: type[SQLModel]) -> list[Column[Any]]:
     """Return the columns that the database does not fill itself."""
     return [column for column in _table(model).columns if column.server_default is None and column.identity is None]
+
+
+if TYPE_CHECKING:
+    import asyncpg
+
+
+async def in_chunks(
+    connection: Connection, sql: str, *values: object, chunk: int, seconds: float
+) -> "AsyncIterator[list[asyncpg.Record]]":
+    """Read the rows of a query in lists of `chunk` rows, each within `seconds`; call it inside a transaction.
+
+    The cursor is declared in SQL: the driver's own cursor is a named prepared statement, which a connection pooler
+    would leave behind for another client.
+    """
+    await connection.execute(f"DECLARE rows_of_query NO SCROLL CURSOR FOR {sql}", *values, timeout=seconds)
+    while rows := await connection.fetch(f"FETCH {chunk} FROM rows_of_query", timeout=seconds):
+        yield rows
+    await connection.execute("CLOSE rows_of_query")

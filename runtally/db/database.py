@@ -23,10 +23,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.orm import ORMExecuteState
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from runtally.db.connecting import OpenConnection, connect, engine_options
+from runtally.db.connecting import OpenConnection, connect, engine_options, reason_of
 from runtally.db.dsn import CONNECT_SECONDS, Dsn
 from runtally.db.hang_detector import HangDetector
-from runtally.db.reasons import reason_of
 from runtally.db.turns import Turns
 from runtally.errors import QueryTooSlow, StoreUnavailable
 from runtally.telemetry import CONNECTIONS_IN_USE, CONNECTIONS_LIMIT

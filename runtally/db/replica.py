@@ -17,13 +17,19 @@ import structlog
 from runtally.db import database
 from runtally.db.database import Connection, Database
 from runtally.db.probe import Probe
-from runtally.db.queries import select_replayed_position, select_written_position
 from runtally.errors import StoreUnavailable
 
 # A replica further behind is not read: a run that was acknowledged should be visible.
 LAG_SECONDS = 10.0
 # A lag of more than a minute need not be measured exactly.
 REMEMBERED = 60
+
+# A position as a number: bytes since the beginning of the write-ahead log.
+SELECT_WRITTEN = "SELECT (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint"
+# A server that is no replica, or was promoted, has replayed nothing: its data may have stood still since.
+SELECT_REPLAYED = """
+SELECT CASE WHEN pg_is_in_recovery() THEN (pg_last_wal_replay_lsn() - '0/0'::pg_lsn)::bigint ELSE 0 END
+"""
 
 log = structlog.get_logger()
 
@@ -116,9 +122,9 @@ class Reader:
         """Return by how many seconds the replica is behind, by the clock of this process alone."""
         assert self._replica is not None  # noqa: S101  # It is not asked without one.
         async with self._main.connection() as connection:
-            self._written.append((self._clock(), await select_written_position(connection)))
+            self._written.append((self._clock(), await connection.fetchval(SELECT_WRITTEN)))
         async with self._replica.connection() as connection:
-            replayed = await select_replayed_position(connection)
+            replayed = await connection.fetchval(SELECT_REPLAYED)
         while len(self._written) > 1 and self._written[1][1] <= replayed:
             self._written.popleft()
         at, written = self._written[0]

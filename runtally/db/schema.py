@@ -1,10 +1,11 @@
-"""Read the version of a database's schema, and compare it with this code. Alembic is not needed for that.
+"""Read the version of a database's schema, and compare it with this code; what its server is, and which tables it closes.
 
 Control, a cell and the reporting table have histories of their own, because each may be in another database; in a small
 installation all are in one.
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 
@@ -84,3 +85,43 @@ async def version_of(connection: Connection, history: History) -> str | None:
         return None
     version: str | None = await connection.fetchval(f"SELECT version_num FROM {history.version_table}")
     return version
+
+
+SELECT_SERVER = """
+SELECT current_setting('server_version_num')::integer / 10000 AS major,
+       current_setting('server_version') AS version,
+       clock_timestamp() AS at
+"""
+
+# Other tables of the schema are somebody else's, and only `migrate` writes the versions of the schema.
+SELECT_CLOSED_TABLES = """
+  SELECT one.relname::text
+    FROM pg_class AS one
+         JOIN pg_class AS runs ON runs.oid = 'runs'::regclass
+   WHERE one.relnamespace = runs.relnamespace
+     AND one.relowner = runs.relowner
+     AND one.relkind IN ('r', 'p')
+     AND one.relname NOT LIKE '%alembic_version'
+     AND NOT (has_table_privilege(one.oid, 'SELECT') AND has_table_privilege(one.oid, 'INSERT')
+              AND has_table_privilege(one.oid, 'UPDATE') AND has_table_privilege(one.oid, 'DELETE'))
+ORDER BY 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    major: int
+    version: str
+    at: datetime
+
+
+async def select_server(connection: Connection) -> ServerInfo:
+    row = await connection.fetchrow(SELECT_SERVER)
+    if row is None:
+        raise RuntimeError("a SELECT without FROM answered no row")
+    return ServerInfo(**row)
+
+
+async def select_closed_tables(connection: Connection) -> list[str]:
+    """Return the names of our tables that the connection's user may not read and change."""
+    return [name for (name,) in await connection.fetch(SELECT_CLOSED_TABLES)]

@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import datetime
 
 from sqlalchemy.dialects.postgresql import insert
@@ -49,13 +49,7 @@ async def get(session: AsyncSession, project_id: str, experiment_id: str) -> Exp
 def rule_of(experiment: Experiment) -> Rule:
     return Rule(
         Window(experiment.window_runs, experiment.window_hours),
-        Thresholds(
-            experiment.max_error_rate,
-            experiment.max_p95_latency_ms,
-            experiment.max_cost_per_run_usd,
-            experiment.max_total_cost_usd,
-            experiment.min_runs,
-        ),
+        Thresholds(**{one.name: getattr(experiment, one.name) for one in fields(Thresholds)}),
     )
 
 
@@ -64,13 +58,8 @@ def set_rule(session: AsyncSession, by: Actor, experiment: Experiment, rule: Rul
     validate(rule)
     before, after = _flat(rule_of(experiment)), _flat(rule)
     record(session, by, Change("experiment.rule_set", experiment.id, experiment.project_id, before, after))
-    experiment.window_runs = rule.window.runs
-    experiment.window_hours = rule.window.hours
-    experiment.max_error_rate = rule.thresholds.max_error_rate
-    experiment.max_p95_latency_ms = rule.thresholds.max_p95_latency_ms
-    experiment.max_cost_per_run_usd = rule.thresholds.max_cost_per_run_usd
-    experiment.max_total_cost_usd = rule.thresholds.max_total_cost_usd
-    experiment.min_runs = rule.thresholds.min_runs
+    for column, value in after.items():
+        setattr(experiment, column, value)
     session.add(experiment)
 
 
@@ -90,5 +79,6 @@ def make_public(session: AsyncSession, by: Actor, experiment: Experiment) -> Non
 
 
 def _flat(rule: Rule) -> dict[str, object]:
+    """Return the columns of a rule."""
     window = {f"window_{name}": value for name, value in asdict(rule.window).items()}
     return window | asdict(rule.thresholds)

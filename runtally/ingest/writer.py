@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple, Self
 
+from runtally.db.batcher import StallBreaker
 from runtally.db.database import Database
-from runtally.db.stall_breaker import StallBreaker
 from runtally.errors import StoreBusy, StoreUnavailable
 from runtally.ingest.new_names import NewNames
 from runtally.ingest.queries import insert_runs

@@ -14,8 +14,8 @@ from typing import NamedTuple, Protocol, Self
 
 import structlog
 
+from runtally.db.batcher import StallBreaker
 from runtally.db.database import Connection, Database
-from runtally.db.stall_breaker import StallBreaker
 from runtally.errors import RuntallyError, StoreUnavailable
 from runtally.limits.rate import Decision, Grant, Rate
 from runtally.waiter import Waiter

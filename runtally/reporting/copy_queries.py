@@ -1,4 +1,4 @@
-"""SQL that copies queued runs into the reporting table. They leave the queue in the transaction that copies them."""
+"""SQL that writes the reporting table: runs that were sent, and queued ones, which leave the queue in the transaction."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -7,13 +7,43 @@ from typing import NamedTuple
 
 import msgspec
 
-from runtally.db.bulk import insert, on_conflict_replace
+from runtally.db.bulk import document, insert, on_conflict_replace, sent_rows
 from runtally.db.database import Connection
 from runtally.db.outbox import BATCHES_AT_ONCE, claimed_batches
 from runtally.fields import exact
 from runtally.models.reporting import ReportingRun
 from runtally.models.run import StoredRun
 from runtally.reporting.outbox_queries import Claim
+
+_IF_NEWER = on_conflict_replace(
+    ReportingRun, key=("project_id", "id"), when="excluded.version > reporting_runs.version"
+)
+_REPORTED = insert(ReportingRun, "sent", on_conflict=_IF_NEWER, returning="project_id, id")
+
+UPSERT_REPORTED = f"""
+WITH sent AS (
+SELECT *, $2::timestamptz AS synced_at FROM ({sent_rows(ReportingRun, without=["synced_at"])}) AS sent
+)
+{_REPORTED}
+"""
+
+
+async def upsert_reported(connection: Connection, runs: Sequence[StoredRun], now: datetime) -> list[bool]:
+    """Store each run unless the table has a version that is as new; returns which were stored.
+
+    Of several versions of a run only the newest is stored. Rows are inserted in the order of their key, so that two
+    transactions with the same runs wait for each other instead of deadlocking.
+    """
+    newest: dict[tuple[str, str], StoredRun] = {}
+    for run in runs:
+        known = newest.setdefault((run.project_id, run.id), run)
+        if run.version > known.version:
+            newest[run.project_id, run.id] = run
+    ordered = [newest[key] for key in sorted(newest)]
+    rows = await connection.fetch(UPSERT_REPORTED, document(ordered), now)
+    kept = {(row["project_id"], row["id"]) for row in rows}
+    return [(run.project_id, run.id) in kept and newest[run.project_id, run.id] is run for run in runs]
+
 
 # Batches that arrive during a pass are left for the next one, or the pass would never end.
 TAKE_BATCHES = f"""{claimed_batches("queued_at <= $2")}
@@ -49,13 +79,7 @@ _COLUMNS = {name: f"runs.{name}" for name in StoredRun.__struct_fields__}
 _COPIED = _COLUMNS | {"prompt_preview": "CASE WHEN $4::boolean THEN runs.prompt_preview END AS prompt_preview"}
 # A number that passes through a float may lose digits, so metadata is read as text.
 _AS_TEXT = _COLUMNS | {"metadata": "runs.metadata::text AS metadata"}
-_INSERT_COPIED = insert(
-    ReportingRun,
-    "copied",
-    on_conflict=on_conflict_replace(
-        ReportingRun, key=("project_id", "id"), when="excluded.version > reporting_runs.version"
-    ),
-)
+_INSERT_COPIED = insert(ReportingRun, "copied", on_conflict=_IF_NEWER)
 
 # Rows are inserted in the order of their key, so that two transactions with the same runs wait for each other instead
 # of deadlocking.

@@ -17,9 +17,8 @@ from runtally.errors import StoreUnavailable
 from runtally.models.run import StoredRun
 from runtally.privacy import ContentRule
 from runtally.reporting import copy_queries, outbox_queries
-from runtally.reporting.copy_queries import Keys
+from runtally.reporting.copy_queries import Keys, upsert_reported
 from runtally.reporting.outbox_queries import Claim, Failure
-from runtally.reporting.queries import upsert_reported
 from runtally.reporting.relay import Pass, Relay
 
 # Large enough that the fixed cost of a statement does not matter, small enough that nothing waits long for its locks.

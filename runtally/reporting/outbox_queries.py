@@ -1,4 +1,4 @@
-"""SQL of the queue of runs on their way to the reporting table."""
+"""The queue of runs on their way to the reporting table: its SQL, and its status for the command line, pages and monitoring."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -283,23 +283,52 @@ async def select_parked(connection: Connection, most: int) -> list[ParkedRun]:
     return [ParkedRun(*row) for row in await connection.fetch(SELECT_PARKED, most)]
 
 
-async def select_waiting(connection: Connection) -> tuple[int, datetime | None, int, str | None]:
-    """Count waiting runs, and return the start of the longest wait, the failed ones among them, and the last error.
-
-    A count above `COUNTED` stands for any larger number; the other values then cover the first and the last rows only.
-    A run that changed before a relay took it is counted twice.
-    """
-    [row] = await connection.fetch(SELECT_WAITING)
-    return row["runs"], row["oldest_at"], row["failing"], row["last_error"]
-
-
-async def count_parked(connection: Connection) -> int:
-    return int(await connection.fetchval(COUNT_PARKED))
-
-
 def _keys(claims: Sequence[Claim]) -> list[list[str] | list[int]]:
     return [
         [claim.project_id for claim in claims],
         [claim.run_id for claim in claims],
         [claim.version for claim in claims],
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class RelayStatus:
+    """Runs that are not in the reporting table yet."""
+
+    waiting: int
+    """A number above `COUNTED` stands for any larger one."""
+    parked: int
+    oldest_at: datetime | None
+    """The start of the longest wait. With more than `COUNTED` waiting runs, one may have waited longer."""
+    failing: int = 0
+    """The waiting runs that failed before, counted up to the same limit."""
+    last_error: str | None = None
+
+    @property
+    def is_more(self) -> bool:
+        """Whether more runs are waiting than were counted."""
+        return self.waiting > COUNTED
+
+    @property
+    def waiting_words(self) -> str:
+        return f"more than {COUNTED:,}" if self.is_more else f"{self.waiting:,}"
+
+    def __add__(self, other: "RelayStatus") -> "RelayStatus":
+        """Return the status of both cells together."""
+        return RelayStatus(
+            self.waiting + other.waiting,
+            self.parked + other.parked,
+            min((one for one in (self.oldest_at, other.oldest_at) if one), default=None),
+            self.failing + other.failing,
+            self.last_error or other.last_error,
+        )
+
+
+async def get_relay_status(connection: Connection) -> RelayStatus:
+    """Count waiting and parked runs. A run that changed before a relay took it is counted twice.
+
+    Where more than `COUNTED` wait, the other values cover the first and the last rows only.
+    """
+    [row] = await connection.fetch(SELECT_WAITING)
+    parked = int(await connection.fetchval(COUNT_PARKED))
+    return RelayStatus(row["runs"], parked, row["oldest_at"], row["failing"], row["last_error"])

@@ -4,19 +4,24 @@ It pushes runs to SERVICE_SYNC_URL, each at least once, many in a request.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from itertools import islice
 from typing import Any, Final
 
 from runtally.clock import Clock
 from runtally.db.database import Database
+from runtally.errors import NotConfigured
 from runtally.models.run import StoredRun
+from runtally.privacy import ContentRule
 from runtally.reporting import outbox_queries as queries
+from runtally.reporting.direct import DirectRelay
 from runtally.reporting.document import MAX_DOCUMENTS, encode
 from runtally.reporting.outbox_queries import Claim, Failure
 from runtally.reporting.push import ANSWER_SECONDS, Fault, Pusher, Refusal
 from runtally.reporting.relay import Pass, Relay
+from runtally.settings import Settings
 
 BATCH: Final = 1_000
 """The most runs in one pass."""
@@ -149,3 +154,21 @@ def _batches(documents: Iterable[tuple[Claim, bytes]]) -> Iterator[list[tuple[Cl
         size += len(document)
     if batch:
         yield batch
+
+
+@asynccontextmanager
+async def opened_relay(
+    settings: Settings, database: Database, reporting: Database, clock: Clock
+) -> AsyncIterator[Relay]:
+    """Open a relay of the runs in `database`; `reporting` has the reporting table of this service.
+
+    Raises `NotConfigured` without SERVICE_SYNC_SIGN, as nothing is queued then.
+    """
+    if not settings.service_sync_sign:
+        raise NotConfigured("Set SERVICE_SYNC_SIGN; without it no runs are queued for the reporting table.")
+    if settings.service_sync_url:
+        async with Pusher(settings) as pusher:
+            yield RemoteRelay(database, pusher, clock, settings.relay_concurrency)
+        return
+    rule = ContentRule.of(settings.privacy_mode, settings.content_keys)
+    yield DirectRelay(database, reporting, rule, clock)

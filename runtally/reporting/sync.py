@@ -11,7 +11,7 @@ from runtally.db.database import Database
 from runtally.errors import InvalidJson, InvalidPayload, StoreUnavailable
 from runtally.models.run import StoredRun
 from runtally.privacy import ContentRule
-from runtally.reporting import queries
+from runtally.reporting import copy_queries
 from runtally.reporting.document import MAX_DOCUMENTS, decode, id_of, read_documents
 
 # Decoding a document takes some hundredths of a millisecond, so a batch pauses for other requests.
@@ -75,7 +75,7 @@ class ReportingSync:
 
     async def _upsert(self, runs: Sequence[StoredRun]) -> list[bool]:
         async with self.database.durable() as connection:
-            return await queries.upsert_reported(connection, runs, self._clock())
+            return await copy_queries.upsert_reported(connection, runs, self._clock())
 
 
 def _synced(run: StoredRun, answer: bool | Exception) -> Synced | RefusedDocument:  # noqa: FBT001  # What was answered.

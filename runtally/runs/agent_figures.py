@@ -1,14 +1,16 @@
-"""Figures of coding agents that only single runs have: the costs that agents reported, and refused requests by model."""
+"""Figures that only single runs have: costs that were reported beside those computed, and refused requests by model."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from functools import partial, reduce
 from operator import add
 from typing import NamedTuple
+from uuid import UUID
 
 from runtally.db.database import Connection
-from runtally.runs.run_group_queries import GroupKind, RunGroup, select_figures
+from runtally.runs.run_groups import GroupKind, RunGroup, select_figures
 from runtally.usage.conditions import Conditions
 from runtally.usage.filter import Outcome, RunFilter
 from runtally.usage.reader import UsageReader
@@ -63,29 +65,21 @@ class Refused(NamedTuple):
         return Refused(*map(add, self, other))
 
 
-def reported_sql(run_filter: RunFilter, span: TimeSpan) -> tuple[str, list[object]]:
-    found = Conditions.of(run_filter).during(*span)
-    return _SELECT_REPORTED.format(walk=found.walk, keep=found.keep), found.values
-
-
-def refused_sql(run_filter: RunFilter, span: TimeSpan) -> tuple[str, list[object]]:
-    # The index of failed runs leads to them, unless the filter asks for others.
-    found = Conditions.of(run_filter.replace(status=run_filter.status or Outcome.FAILED)).during(*span)
-    return _SELECT_REFUSED.format(walk=found.walk, keep=found.keep), found.values
-
-
 async def select_reported(
     connection: Connection, run_filter: RunFilter, span: TimeSpan
 ) -> Mapping[str | None, Reported]:
     """Read the reported costs of each agent; None is the runs without one."""
-    sql, values = reported_sql(run_filter, span)
-    return {agent: Reported(*rest) for agent, *rest in await connection.fetch(sql, *values)}
+    found = Conditions.of(run_filter).during(*span)
+    rows = await connection.fetch(_SELECT_REPORTED.format(walk=found.walk, keep=found.keep), *found.values)
+    return {agent: Reported(*rest) for agent, *rest in rows}
 
 
 async def select_refused(connection: Connection, run_filter: RunFilter, span: TimeSpan) -> Mapping[str, Refused]:
     """Read how many requests of each model failed past a limit, or by the provider's fault."""
-    sql, values = refused_sql(run_filter, span)
-    return {model: Refused(*rest) for model, *rest in await connection.fetch(sql, *values)}
+    # The index of failed runs leads to them, unless the filter asks for others.
+    found = Conditions.of(run_filter.replace(status=run_filter.status or Outcome.FAILED)).during(*span)
+    rows = await connection.fetch(_SELECT_REFUSED.format(walk=found.walk, keep=found.keep), *found.values)
+    return {model: Refused(*rest) for model, *rest in rows}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +108,52 @@ async def read_agent_figures(
     span = TimeSpan(window.start, window.until)
     sessions = await select_figures(connection, reader.project_id or "", GroupKind.SESSION, span, session_ids)
     return AgentFigures(reported, refused, sessions)
+
+
+# Rollups have no reported costs, so these are read from a limited number of runs.
+SELECT_DRIFTS = """
+  SELECT provider,
+         model,
+         client,
+         CASE WHEN client IS NULL THEN key_id END AS key_id,
+         count(*) AS runs,
+         sum(reported_cost_usd) AS reported_usd,
+         sum(cost_usd) AS computed_usd
+    FROM (SELECT provider,
+                 model,
+                 key_id,
+                 coalesce(metadata ->> 'agent', metadata ->> 'instrumentation') AS client,
+                 cost_usd,
+                 cost_source,
+                 reported_cost_usd
+            FROM runs
+           WHERE project_id = $1
+             AND occurred_at >= $2
+        ORDER BY occurred_at DESC
+           LIMIT $3) AS latest
+   WHERE cost_source = 'catalog'
+     AND reported_cost_usd > 0
+GROUP BY 1, 2, 3, 4
+ORDER BY abs(sum(cost_usd) - sum(reported_cost_usd)) DESC, provider, model, client, 4
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Runs of a model and a client whose cost was both computed and reported."""
+
+    provider: str
+    model: str
+    client: str | None
+    """The coding agent or the instrumentation that recorded them."""
+    key_id: UUID | None
+    """The key that sent them, of others."""
+    runs: int
+    reported_usd: Decimal
+    computed_usd: Decimal
+
+
+async def select_drifts(connection: Connection, project_id: str, since: datetime, most: int) -> tuple[Drift, ...]:
+    """Read the drift of each model and client over the latest runs, at most `most`; the largest difference first."""
+    rows = await connection.fetch(SELECT_DRIFTS, project_id, since, most)
+    return tuple(Drift(*row) for row in rows)

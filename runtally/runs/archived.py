@@ -4,11 +4,11 @@ Files are read from the position on, until the list is full: so many runs and by
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import msgspec
 
@@ -16,13 +16,31 @@ from runtally.archive.conditions import ArchiveConditions
 from runtally.archive.engine import Rows, read_time
 from runtally.archive.queries import KeptFile
 from runtally.archive.reading import ArchivedRuns
+from runtally.db.combined import gathered
 from runtally.db.database import Connection
 from runtally.models.run import StoredRun
-from runtally.runs.conditions import conditions_of
-from runtally.runs.position import Direction, Place, Position
-from runtally.runs.values import ListedRun, Totals
+from runtally.runs.scan import conditions_of
+from runtally.runs.values import Direction, ListedRun, Place, Position, Totals
 from runtally.usage.conditions import Conditions
 from runtally.usage.filter import RunFilter
+
+A = TypeVar("A")
+
+
+class RunSource(NamedTuple):
+    """A database, and the archive of runs that left it; None without one."""
+
+    connection: Connection
+    archive: ArchivedRuns | None = None
+
+
+RunSources = Sequence[RunSource]
+
+
+async def of_each(sources: RunSources, read: Callable[[RunSource], Coroutine[Any, Any, A]]) -> list[A]:
+    """Run a reading in every source at the same time, and return what each returned."""
+    return await gathered(map(read, sources))
+
 
 WALKED_BYTES = 128 * 2**20
 """Files that a page of a list reads at most, if hardly any run matches."""

@@ -27,12 +27,11 @@ from runtally.extras import Extra
 from runtally.models.run import StoredRun
 from runtally.money import as_json, plain
 from runtally.runs import archived
+from runtally.runs.archived import RunSource
 from runtally.runs.parquet import parquet
-from runtally.runs.position import Direction, Place, Position
 from runtally.runs.read import read_chunk
 from runtally.runs.sorting import MOST_SORTED, Order, read_part
-from runtally.runs.sources import RunSource
-from runtally.runs.values import Chunk
+from runtally.runs.values import Chunk, Direction, Place, Position
 from runtally.spreadsheets import BOM, guarded
 from runtally.usage.filter import RunFilter
 

@@ -9,8 +9,7 @@ import msgspec
 
 from runtally.db.database import Connection
 from runtally.models.run import RunColumns, Status, StoredRun
-from runtally.runs.position import Direction, Place
-from runtally.runs.values import Chunk, Extremes, Latencies, ListedRun, Scan, Totals
+from runtally.runs.values import Chunk, Direction, Extremes, Latencies, ListedRun, Place, Scan, Totals
 from runtally.usage.conditions import Conditions
 from runtally.usage.sketch import LATENCY, sketch_of_counts
 from runtally.usage.summary import Group

@@ -4,7 +4,7 @@ Pages follow an index from a position on, so the thousandth costs as much as the
 any run matches, the page says how far it looked, and its reader decides whether to go on.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -13,17 +13,49 @@ from runtally.archive.reading import ArchivedRuns
 from runtally.db.database import Connection
 from runtally.errors import ArchiveError, MissingExtra, NotFound
 from runtally.models.run import StoredRun
+from runtally.pricing.cost import Line, Price, lines_of, price_for_run
+from runtally.pricing.match import Discount, PriceCandidate, less_discount
 from runtally.pricing.queries import select_candidate, select_discounts
 from runtally.runs import archived, queries, rollup_queries
-from runtally.runs.conditions import conditions_of
-from runtally.runs.explain import Explanation, explain
-from runtally.runs.position import Direction, Place, Position
-from runtally.runs.scan import find_scan_bounds
-from runtally.runs.sources import RunSource, RunSources, of_each
+from runtally.runs.archived import RunSource, RunSources, of_each
+from runtally.runs.scan import conditions_of, find_scan_bounds
 from runtally.runs.trace import Trace, trace_of
-from runtally.runs.values import Chunk, Extremes, Latencies, ListedRun, Scan, Totals
+from runtally.runs.values import Chunk, Direction, Extremes, Latencies, ListedRun, Place, Position, Scan, Totals
 from runtally.usage.filter import RunFilter
 from runtally.usage.summary import Group
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The cost lines of a run that was priced by an entry; none if its cost was reported, or is unknown."""
+
+    lines: tuple[Line, ...]
+    candidate: PriceCandidate | None
+    price: Price | None
+    """The price of the lines: that of the entry, less a discount."""
+
+    @property
+    def total_usd(self) -> Decimal:
+        return sum((line.amount_usd for line in self.lines), Decimal(0))
+
+    def accounts_for(self, run: StoredRun) -> bool:
+        """Return whether the lines add up to the stored cost."""
+        return self.candidate is not None and self.total_usd == run.cost_usd
+
+
+def explain(run: StoredRun, candidate: PriceCandidate | None, discounts: Iterable[Discount] = ()) -> Explanation:
+    """Compute the lines of a run's cost.
+
+    `candidate` is the entry that the run names, if it still exists; the discounts are those of its project.
+    """
+    if candidate is None:
+        return Explanation((), None, None)
+    price = candidate.price
+    if candidate.project_id is None:
+        price = less_discount(price, discounts, run.provider, run.occurred_at)
+    price = price_for_run(price, run.service_tier, run.region, run.occurred_at, run.input_tokens or 0)
+    return Explanation(lines_of(run, price), candidate, price)
+
 
 PAGE_RUNS = 50
 # About as many as are read in 3 ms; out of many projects in twice that.

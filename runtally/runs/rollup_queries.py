@@ -4,8 +4,7 @@ from datetime import datetime
 
 from runtally.db.database import Connection
 from runtally.models.rollup import ALL_PROJECTS, GRAINS, Grain, RollupScope
-from runtally.runs.position import Direction
-from runtally.runs.values import Presence, Totals
+from runtally.runs.values import Direction, Presence, Totals
 from runtally.usage.filter import RunFilter
 from runtally.usage.sums.tables import SLICES, TOTALS
 

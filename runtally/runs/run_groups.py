@@ -8,13 +8,14 @@ looked up. Where nothing says it, the list is of the newest runs, and says since
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
 
 from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked
-from runtally.runs import run_group_queries
-from runtally.runs.bounds import find_bound
 from runtally.runs.failures import MAX_FAILED_RUNS
-from runtally.runs.run_group_queries import GroupKind, GroupSort, RunGroup
+from runtally.runs.scan import find_bound
 from runtally.usage.dimensions import OTHER, SESSION
 from runtally.usage.filter import Outcome, Period, RunFilter
 from runtally.usage.groups.groups import has_hidden_values, read_groups
@@ -26,11 +27,148 @@ from runtally.usage.timeline import Timeline
 from runtally.usage.totals import Totals
 from runtally.usage.window import TimeSpan
 
+MAX_LOOKED_UP = 5_000
+"""Runs of one session or trace that are read for a list; of 50 in some 100 ms."""
+SHOWN_NAMES = 2
+
+
+class GroupKind(StrEnum):
+    """The ids that join runs into groups: session or trace."""
+
+    SESSION = "session"
+    TRACE = "trace"
+
+    @property
+    def column(self) -> str:
+        """The column of runs that has its id."""
+        return f"{self.value}_id"
+
+
+class GroupSort(StrEnum):
+    """The sort orders of a list, highest first; each value is a column of these statements."""
+
+    COST = "cost_usd"
+    RUNS = "runs"
+    DURATION = "duration_ms"
+    FAILED = "failed"
+    LATEST = "last_at"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupNames:
+    """The first few values of a field among the runs of a group, and how many there are."""
+
+    count: int
+    first: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunGroup:
+    """The sums of a session's or trace's runs; fields are None if the group has too many runs to read."""
+
+    id: str
+    runs: int | None = None
+    failed: int | None = None
+    unpriced: int | None = None
+    cost_usd: Decimal | None = None
+    """The cost of the runs of which it is known."""
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+    """When its last run began."""
+    duration_ms: int | None = None
+    """From when its first run began until its last answer was there."""
+    users: GroupNames | None = None
+    models: GroupNames | None = None
+
+
+# A latency of thousands of years is a unit error, and would exceed the calendar.
+_YEAR_MS = 365 * 24 * 3600 * 1000
+_ENDS = f"occurred_at + least(coalesce(latency_ms, 0), {_YEAR_MS}) * interval '1 millisecond'"
+FIGURES = f"""count(*) AS runs,
+         count(*) FILTER (WHERE status <> 'success') AS failed,
+         count(*) FILTER (WHERE cost_usd IS NULL) AS unpriced,
+         coalesce(sum(cost_usd), 0) AS cost_usd,
+         min(occurred_at) AS first_at,
+         max(occurred_at) AS last_at,
+         round(extract(epoch FROM max({_ENDS}) - min(occurred_at)) * 1000)::bigint AS duration_ms"""
+_FIGURES = ("runs", "failed", "unpriced", "cost_usd", "first_at", "last_at", "duration_ms")
+NAMES = f"""count(DISTINCT nullif(user_id, '')) AS user_count,
+         (array_agg(DISTINCT nullif(user_id, '')) FILTER (WHERE user_id <> ''))[1:{SHOWN_NAMES}] AS users,
+         count(DISTINCT model) AS model_count,
+         (array_agg(DISTINCT model))[1:{SHOWN_NAMES}] AS models"""
+
+_SELECT_RANKED = """
+  SELECT {column} AS id,
+         {figures},
+         count(*) OVER () AS groups
+    FROM runs
+   WHERE project_id = $1 AND occurred_at >= $2 AND occurred_at < $3 AND {column} <> ''
+GROUP BY {column}
+ORDER BY {sort} {way}, last_at DESC, id
+   LIMIT $4
+  OFFSET $5
+"""
+
+# Of failed runs alone, to which an index leads: none of the others can change this order.
+_SELECT_BY_FAILED = """
+  SELECT {column} AS id
+    FROM runs
+   WHERE project_id = $1 AND occurred_at >= $2 AND occurred_at < $3 AND status <> 'success' AND {column} <> ''
+GROUP BY {column}
+ORDER BY count(*) DESC, max(occurred_at) DESC, id
+   LIMIT $4
+  OFFSET $5
+"""
+
+# A session may have millions of runs, most of them at another time: the index alone counts them up to a limit.
+_SELECT_FIGURES = """
+  SELECT ids.id, found.*
+    FROM unnest($4::text[]) AS ids (id)
+         CROSS JOIN LATERAL (SELECT count(*) AS runs
+                               FROM (SELECT
+                                       FROM runs
+                                      WHERE project_id = $1 AND {column} = ids.id
+                                      LIMIT {most} + 1) AS counted) AS sized
+         CROSS JOIN LATERAL (SELECT {figures},
+                                    {names}
+                               FROM runs
+                              WHERE project_id = $1 AND {column} = ids.id AND occurred_at >= $2 AND occurred_at < $3
+                                AND sized.runs <= {most}) AS found
+   WHERE found.runs > 0
+"""
+
+
+async def _ranked(connection: Connection, question: "ListQuestion") -> tuple[list[RunGroup], int]:
+    """Add up all runs of a span, and return the groups of one page with the number of all."""
+    way = "ASC" if question.is_ascending else "DESC"
+    sql = _SELECT_RANKED.format(column=question.kind.column, figures=FIGURES, sort=question.sort.value, way=way)
+    rows = await connection.fetch(sql, question.project_id, *question.span, _LIMIT, question.offset)
+    return [run_group(row) for row in rows], rows[0]["groups"] if rows else 0
+
+
+async def select_figures(
+    connection: Connection, project_id: str, kind: GroupKind, span: TimeSpan, ids: Sequence[str]
+) -> dict[str, RunGroup]:
+    """Read the sums of these groups over a span, except groups with more than `MAX_LOOKED_UP` runs."""
+    sql = _SELECT_FIGURES.format(column=kind.column, figures=FIGURES, names=NAMES, most=MAX_LOOKED_UP)
+    rows = await connection.fetch(sql, project_id, *span, ids)
+    return {row["id"]: run_group(row, has_names=True) for row in rows}
+
+
+def run_group(row: Any, *, has_names: bool = False) -> RunGroup:  # noqa: ANN401  # A row of the statements here.
+    return RunGroup(
+        **{name: row[name] for name in ("id", *_FIGURES)},
+        users=GroupNames(row["user_count"], tuple(row["users"] or ())) if has_names else None,
+        models=GroupNames(row["model_count"], tuple(row["models"] or ())) if has_names else None,
+    )
+
+
 MAX_RUNS = 50_000
 """Runs that are added up for a list, in some 100 ms."""
 # Readers who look for the costliest look at the first pages, and skipping a page costs as much as showing it.
 MAX_PAGES = 20
 PAGE_GROUPS = 50
+_LIMIT = PAGE_GROUPS + 1
 _IN_SUMS = {GroupSort.COST: "cost_usd", GroupSort.RUNS: "runs"}
 # What a list shows of a session that has too many runs to be looked up.
 _MEASURES = ("runs", "errors", "timeouts", "unpriced", "cost_usd")
@@ -108,9 +246,9 @@ async def _by_failed(connection: Connection, question: ListQuestion, now: dateti
     failed = _runs_of(question).replace(status=Outcome.FAILED)
     since = await find_bound(connection, failed, now, MAX_FAILED_RUNS)
     covered = question.since(since)
-    ids = await run_group_queries.select_by_failed(
-        connection, question.project_id, question.kind, covered.span, limit=_LIMIT, offset=question.offset
-    )
+    sql = _SELECT_BY_FAILED.format(column=question.kind.column)
+    rows = await connection.fetch(sql, question.project_id, *covered.span, _LIMIT, question.offset)
+    ids = [row[0] for row in rows]
     found = await _looked_up(connection, covered, [RunGroup(id_) for id_ in ids])
     return GroupPage(found, _has_more(question, ids), since=since)
 
@@ -142,21 +280,8 @@ async def _by_sums(connection: Connection, question: ListQuestion, now: datetime
     return GroupPage(found, _has_more(question, shown), has_hidden=has_hidden)
 
 
-async def _ranked(connection: Connection, question: ListQuestion) -> tuple[list[RunGroup], int]:
-    return await run_group_queries.select_ranked(
-        connection,
-        question.project_id,
-        question.kind,
-        question.span,
-        question.sort,
-        is_ascending=question.is_ascending,
-        limit=_LIMIT,
-        offset=question.offset,
-    )
-
-
 async def _figures(connection: Connection, question: ListQuestion, ids: Sequence[str]) -> dict[str, RunGroup]:
-    return await run_group_queries.select_figures(connection, question.project_id, question.kind, question.span, ids)
+    return await select_figures(connection, question.project_id, question.kind, question.span, ids)
 
 
 async def _looked_up(
@@ -166,9 +291,6 @@ async def _looked_up(
     shown = groups[:PAGE_GROUPS]
     known = await _figures(connection, question, [one.id for one in shown])
     return tuple(known.get(one.id, one) for one in shown)
-
-
-_LIMIT = PAGE_GROUPS + 1
 
 
 def _has_more(question: ListQuestion, groups: Sequence[object]) -> bool:

@@ -10,11 +10,9 @@ from typing import cast
 from runtally.errors import ArchiveError, MissingExtra
 from runtally.models.run import StoredRun
 from runtally.runs import archived, queries
-from runtally.runs.bounds import find_bound
-from runtally.runs.conditions import conditions_of
-from runtally.runs.position import Position, ScanBounds
-from runtally.runs.sources import RunSources, of_each
-from runtally.runs.values import ListedRun
+from runtally.runs.archived import RunSources, of_each
+from runtally.runs.scan import conditions_of, find_bound
+from runtally.runs.values import ListedRun, Position, ScanBounds
 from runtally.usage.filter import RunFilter
 
 # Read and sorted in some 50 ms: no index is sorted by any of them, because that would cost each run 50 bytes.

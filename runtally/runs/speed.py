@@ -1,15 +1,162 @@
-"""How fast the models of a project were, and how that changed: percentiles of the newest runs of a time."""
+"""How fast the models of a project were, and how that changed: percentiles of the newest runs of a time, and how many lie in each range."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
 
 from runtally.db.database import Connection
-from runtally.runs import speed_queries
-from runtally.runs.bounds import find_bound
-from runtally.runs.speed_queries import Model, Speed, SpeedMeasure, SpeedPoint
+from runtally.runs.scan import find_bound
 from runtally.usage.filter import Period, RunFilter
 from runtally.usage.window import TimeSpan, Window
+
+_RUNS = "project_id = $1 AND occurred_at >= $2 AND occurred_at < $3"
+# Failed runs stop early, or wait in vain: how fast they wrote says nothing.
+_RATE = (
+    "CASE WHEN status = 'success' AND output_tokens > 0 AND latency_ms > 0 THEN output_tokens * 1000.0 / latency_ms END"
+)
+
+
+class SpeedMeasure(StrEnum):
+    """A figure of speed, as a query names it."""
+
+    P50 = "p50"
+    P95 = "p95"
+    P99 = "p99"
+    OUTPUT_RATE = "rate"
+    """Output tokens per second of the median run that succeeded."""
+    FIRST_TOKEN = "ttft"  # noqa: S105  # No password.
+    """The median time to the first token of the runs that tell it."""
+
+
+_MEASURES = {
+    SpeedMeasure.P50: ("0.5", "latency_ms"),
+    SpeedMeasure.P95: ("0.95", "latency_ms"),
+    SpeedMeasure.P99: ("0.99", "latency_ms"),
+    SpeedMeasure.OUTPUT_RATE: ("0.5", _RATE),
+    SpeedMeasure.FIRST_TOKEN: ("0.5", "time_to_first_token_ms"),
+}
+
+SELECT_SPEEDS = f"""
+  SELECT provider,
+         model,
+         count(*) AS runs,
+         percentile_disc(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY latency_ms) AS latencies,
+         (percentile_disc(0.5) WITHIN GROUP (ORDER BY {_RATE}))::float8 AS output_rate,
+         percentile_disc(0.5) WITHIN GROUP (ORDER BY time_to_first_token_ms) AS first_token_ms
+    FROM runs
+   WHERE {_RUNS}
+GROUP BY GROUPING SETS ((provider, model), ())
+ORDER BY runs DESC, provider, model
+"""
+
+# In the order of time whatever the model: its own index leads to runs of all times.
+_SELECT_BUCKETS = """
+  SELECT width_bucket(occurred_at, $4::timestamptz[]) - 1 AS number,
+         provider,
+         model,
+         (percentile_disc({percent}) WITHIN GROUP (ORDER BY {value}))::float8 AS value,
+         count({value}) AS runs
+    FROM runs
+   WHERE {runs}{which}
+GROUP BY GROUPING SETS ((1), (1, provider, model))
+"""
+_OF_MODEL = " AND provider = $5 AND model || '' = $6"
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Speed figures of some runs; None if no run has the value."""
+
+    runs: int
+    p50_ms: int | None
+    p95_ms: int | None
+    p99_ms: int | None
+    output_rate: float | None
+    first_token_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedPoint:
+    """A speed figure in a bucket, and the number of runs that have it."""
+
+    value: float | None
+    runs: int
+
+
+Model = tuple[str, str]
+"""A provider and its model."""
+
+
+async def select_speeds(connection: Connection, project_id: str, span: TimeSpan) -> dict[Model | None, Speed]:
+    """Read how fast each model was, and with None all of them together, those with the most runs first."""
+    found = {}
+    for provider, model, runs, latencies, *rest in await connection.fetch(SELECT_SPEEDS, project_id, *span):
+        key = None if model is None else (provider, model)
+        found[key] = Speed(runs, *(latencies or (None, None, None)), *rest)
+    return found
+
+
+def buckets_sql(measure: SpeedMeasure, *, is_of_model: bool) -> str:
+    percent, value = _MEASURES[measure]
+    return _SELECT_BUCKETS.format(percent=percent, value=value, runs=_RUNS, which=_OF_MODEL if is_of_model else "")
+
+
+async def select_points(  # noqa: PLR0913, PLR0917  # The parameters of the statement.
+    connection: Connection,
+    project_id: str,
+    span: TimeSpan,
+    starts: Sequence[datetime],
+    measure: SpeedMeasure,
+    model: Model | None,
+) -> dict[Model | None, dict[int, SpeedPoint]]:
+    """Read a figure of each model, and with None of all together, in buckets that begin at these moments; of one model only, if given."""
+    sql = buckets_sql(measure, is_of_model=model is not None)
+    found: dict[Model | None, dict[int, SpeedPoint]] = {None: {}}
+    for number, provider, name, value, runs in await connection.fetch(sql, project_id, *span, starts, *(model or ())):
+        key = None if name is None else (provider, name)
+        found.setdefault(key, {})[number] = SpeedPoint(value, runs)
+    return found
+
+
+LATENCY_EDGES_MS = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000)
+"""Where one range ends and the next begins; a run at an edge is in the range above it."""
+COST_EDGES_USD = (*(Decimal(digit).scaleb(power) for power in range(-4, 0) for digit in (1, 2, 5)), Decimal(1))
+SELECT_SPREAD = """
+  SELECT GROUPING(latency) = 1 AS is_of_cost, coalesce(latency, cost) AS number, count(*) AS runs
+    FROM (SELECT width_bucket(latency_ms::bigint, $4::bigint[]) AS latency,
+                 width_bucket(cost_usd, $5::numeric[]) AS cost
+            FROM runs
+           WHERE project_id = $1
+             AND occurred_at >= $2
+             AND occurred_at < $3
+             AND ($6::text IS NULL OR provider = $6 AND model || '' = $7)) AS placed
+GROUP BY GROUPING SETS ((latency), (cost))
+"""
+Counts = Mapping[int | None, int]
+"""The runs in each range, by its number from 0, which is below the first edge; None: runs without the figure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The runs of a time by latency and by cost."""
+
+    latencies: Counts
+    costs: Counts
+
+
+async def select_spread(connection: Connection, project_id: str, span: TimeSpan, model: Model | None) -> Spread:
+    """Count the runs of a time, or those of one model, by their latency and by their cost."""
+    edges = list(LATENCY_EDGES_MS), list(COST_EDGES_USD)
+    latencies: dict[int | None, int] = {}
+    costs: dict[int | None, int] = {}
+    for is_of_cost, number, runs in await connection.fetch(
+        SELECT_SPREAD, project_id, *span, *edges, *(model or (None, None))
+    ):
+        (costs if is_of_cost else latencies)[number] = runs
+    return Spread(latencies, costs)
+
 
 MAX_RUNS = 12_000
 """Runs that percentiles are taken over, in some 40 ms: a list of models sorts each of their figures."""
@@ -41,8 +188,8 @@ async def read_speeds(
     runs = RunFilter(project_id=project_id, range=Period.ALL, since=window.start, until=window.until)
     since = await find_bound(connection, runs, window.now, MAX_RUNS)
     span = TimeSpan(since or window.start, window.until)
-    found = await speed_queries.select_speeds(connection, project_id, span)
-    points = await speed_queries.select_points(connection, project_id, span, window.buckets, measure, model)
+    found = await select_speeds(connection, project_id, span)
+    points = await select_points(connection, project_id, span, window.buckets, measure, model)
     whole = found.pop(None, None)
     of_models = {key: speed for key, speed in found.items() if key is not None}
     whole_points = points.pop(None)

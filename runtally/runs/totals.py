@@ -9,9 +9,8 @@ from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked
 from runtally.models.rollup import GRAINS, Grain
 from runtally.runs import archived, queries, rollup_queries
-from runtally.runs.bounds import find_bound
-from runtally.runs.conditions import conditions_of
-from runtally.runs.sources import RunSources, of_each
+from runtally.runs.archived import RunSources, of_each
+from runtally.runs.scan import conditions_of, find_bound
 from runtally.runs.values import Totals
 from runtally.usage.filter import Period, RunFilter
 from runtally.usage.groups.groups import read_groups

@@ -18,8 +18,7 @@ from runtally.privacy import ContentRule
 from runtally.reporting import copy_queries
 from runtally.reporting.copy_queries import Taken
 from runtally.reporting.direct import BATCH, MOST_FAILURES, SINGLY, DirectRelay
-from runtally.reporting.outbox_queries import retry_parked, select_parked
-from runtally.reporting.read import RelayStatus
+from runtally.reporting.outbox_queries import RelayStatus, retry_parked, select_parked
 from runtally.reporting.verify import Verifier
 from runtally.settings import CONTENT_KEYS, PrivacyMode
 from tests.documents import NOW, make_stored_run

@@ -14,7 +14,7 @@ import pytest
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.files import CHECKOUT
-from runtally.reporting.queries import upsert_reported
+from runtally.reporting.copy_queries import upsert_reported
 from runtally.usage.upkeep.verify_queries import verify_sums
 from tests.commands import Finished, run_beside
 from tests.documents import make_stored_run

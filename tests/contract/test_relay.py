@@ -14,8 +14,7 @@ from runtally.pricing.repricing.recost import price_unpriced
 from runtally.reporting import push as pushing
 from runtally.reporting import remote
 from runtally.reporting.document import SIGNATURE_HEADER, sign
-from runtally.reporting.outbox_queries import retry_parked, select_parked
-from runtally.reporting.read import RelayStatus
+from runtally.reporting.outbox_queries import RelayStatus, retry_parked, select_parked
 from runtally.reporting.relay import MAX_ATTEMPTS, MAX_PAUSE, Relay
 from tests.documents import SYNC_SECRET
 from tests.receiver import Receiver, Reply, refuse

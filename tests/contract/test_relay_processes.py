@@ -14,7 +14,7 @@ from runtally.audit import list_entries
 from runtally.db.database import Database
 from runtally.db.schema import REPORTING
 from runtally.ingest.queries import insert_runs
-from runtally.reporting.read import RelayStatus
+from runtally.reporting.outbox_queries import RelayStatus
 from runtally.reporting.remote import LEASE
 from runtally.reporting.verify import Verifier
 from tests.assertions import assert_error

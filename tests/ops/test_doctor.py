@@ -14,7 +14,7 @@ from sqlalchemy.engine import make_url
 
 from runtally import extras
 from runtally.clock import system_clock
-from runtally.db import reasons
+from runtally.db import connecting
 from runtally.db.database import Database
 from runtally.doctor import State, examine_database, examine_disk
 from runtally.ingest.queries import insert_runs
@@ -222,12 +222,12 @@ def test_each_reason_for_a_database_that_is_out_of_reach_is_a_sentence_of_its_ow
     empty_database_url: str, postgres: Postgres, guarded_role: str
 ) -> None:
     ways = {
-        reasons.NO_PASSWORD: as_role(empty_database_url, guarded_role, "a wrong one"),
-        reasons.NO_ROLE: as_role(empty_database_url, "nobody_of_this_name", "any"),
-        reasons.NO_DATABASE: postgres.named("no_such_database"),
-        reasons.NO_HOST: "postgresql://somebody@no-such-host.invalid/any",
-        reasons.REFUSED: f"postgresql://somebody@localhost:{free_port()}/any",
-        reasons.NO_RIGHTS: as_role(empty_database_url, guarded_role, "a right one"),
+        connecting.NO_PASSWORD: as_role(empty_database_url, guarded_role, "a wrong one"),
+        connecting.NO_ROLE: as_role(empty_database_url, "nobody_of_this_name", "any"),
+        connecting.NO_DATABASE: postgres.named("no_such_database"),
+        connecting.NO_HOST: "postgresql://somebody@no-such-host.invalid/any",
+        connecting.REFUSED: f"postgresql://somebody@localhost:{free_port()}/any",
+        connecting.NO_RIGHTS: as_role(empty_database_url, guarded_role, "a right one"),
     }
     assert len(ways) == 6
 
@@ -244,7 +244,7 @@ def test_a_role_that_may_not_make_tables_is_told_so_by_migrate(
     refused = runtally("migrate", as_role(blank_database_url, guarded_role, "a right one"))
 
     assert refused.exit_code == 1
-    assert refused.output.endswith(f"Error: The database of DATABASE_URL is out of reach: {reasons.NO_RIGHTS}.\n")
+    assert refused.output.endswith(f"Error: The database of DATABASE_URL is out of reach: {connecting.NO_RIGHTS}.\n")
 
 
 async def test_a_role_that_may_only_read_is_a_failure(empty_database_url: str) -> None:

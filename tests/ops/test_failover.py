@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import text
 
 from runtally.clock import system_clock
+from runtally.db.connecting import NO_WRITES
 from runtally.db.database import Database
-from runtally.db.reasons import NO_WRITES
 from runtally.errors import StoreUnavailable
 from runtally.usage.upkeep.verify_queries import verify_sums
 from tests.factories import make_run

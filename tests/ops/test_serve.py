@@ -15,7 +15,7 @@ import httpx
 import pytest
 from sqlalchemy.engine import make_url
 
-from runtally.db.reasons import NO_RIGHTS
+from runtally.db.connecting import NO_RIGHTS
 from runtally.settings import Settings
 from tests import commands
 from tests.factories import make_run

@@ -11,7 +11,7 @@ from quart.typing import TestClientProtocol as Browser
 
 from runtally.access import invitations, passwords, users
 from runtally.access.passwords import MAX_OF_ONE_SOURCE, MAX_UNDER_WAY
-from runtally.access.roles import Grant
+from runtally.access.scopes import Grant
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database

@@ -25,9 +25,9 @@ from runtally.clock import system_clock
 from runtally.db import database as pools
 from runtally.db.database import Database
 from runtally.db.schema import CELL, REPORTING
-from runtally.reporting.read import get_relay_status
+from runtally.reporting.outbox_queries import get_relay_status
 from runtally.runs import read
-from runtally.runs.sources import RunSource
+from runtally.runs.archived import RunSource
 from runtally.usage.filter import Period, RunFilter
 from tests.factories import make_run
 from tests.pages.looking import html_of, text_of

@@ -10,7 +10,7 @@ import pytest
 from quart import Quart
 
 from runtally.access import invitations
-from runtally.access.roles import Grant
+from runtally.access.scopes import Grant
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
@@ -20,7 +20,7 @@ from tests.pages.conftest import PASSWORD
 from tests.pages.looking import PARTIAL, Outline, html_of, part_of, text_of
 from tests.serving import INGEST_KEY, settings_for
 from webapp.app import create_app
-from webapp.first_run import first_run_command
+from webapp.snippets import first_run_command
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from api.current import EXTENSION
 from runtally.access import invitations, users
 from runtally.access.identities import NotInvited, signed_in
 from runtally.access.openid import OpenIdProvider, Person
-from runtally.access.roles import Grant
+from runtally.access.scopes import Grant
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database

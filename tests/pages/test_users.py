@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from api.current import EXTENSION
 from runtally.access import invitations, users
-from runtally.access.roles import Grant
+from runtally.access.scopes import Grant
 from runtally.access.sessions import IDLE_LIFETIME, LIFETIME
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock

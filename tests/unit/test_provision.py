@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from runtally.data_dir import NAMES, kept_secrets, provision
 from runtally.errors import SettingsError
-from runtally.provision import NAMES, kept_secrets, provision
 from runtally.setting_sources import SECRETS_FILE
 from runtally.settings import Settings, load_settings
 

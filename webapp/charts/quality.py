@@ -6,8 +6,7 @@ from decimal import Decimal
 from msgspec import Struct, field
 
 from runtally.runs.failures import Failures
-from runtally.runs.speed import Speeds
-from runtally.runs.speed_queries import Model, Speed, SpeedMeasure, SpeedPoint
+from runtally.runs.speed import Model, Speed, SpeedMeasure, SpeedPoint, Speeds
 from runtally.usage.totals import Totals
 from runtally.usage.window import Window
 from webapp import formats

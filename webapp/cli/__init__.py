@@ -100,6 +100,6 @@ def main(cell: str | None) -> None:  # noqa: ARG001  # `webapp.cli.opening` read
     Completion in bash, for ~/.bashrc (zsh, fish: zsh_source, fish_source):
       eval "$(_RUNTALLY_COMPLETE=bash_source runtally)"
     """
-    from webapp.cli.logs import set_up_logs  # noqa: PLC0415  # `--help` is spared it.
+    from webapp.cli.worker import set_up_logs  # noqa: PLC0415  # `--help` is spared it.
 
     set_up_logs()

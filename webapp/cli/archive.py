@@ -7,17 +7,17 @@ import click
 
 from runtally.archive import edit
 from runtally.archive.archive import Archive
+from runtally.archive.edit import Verification, verify_files
 from runtally.archive.queries import KeptFile, select_files
-from runtally.archive.verify import Verification, verify_files
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.errors import SettingsError
 from runtally.money import plain
 from runtally.settings import Settings
-from webapp.cli.ids import ID
+from webapp.cli.filters import ID
 from webapp.cli.opening import in_session, with_database
-from webapp.cli.output import echo_json, json_option, record
+from webapp.cli.output import attributes, echo_json, json_option, record
 from webapp.cli.progress import Progress
 
 
@@ -48,10 +48,7 @@ def list_files(project_id: str | None, *, as_json: bool) -> None:
     if as_json:
         echo_json(
             record(
-                project_id=one.project_id,
-                path=one.path,
-                first_at=one.first_at,
-                last_at=one.last_at,
+                **attributes(one, "project_id", "path", "first_at", "last_at"),
                 runs=one.sums.runs,
                 cost_usd=one.sums.cost_usd,
                 size_bytes=one.size_bytes,

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import click
 
-from runtally.backup.dump import back_up
+from runtally.backup.dump import back_up, needed_histories, refuse_unless_empty
+from runtally.backup.dump import restore as restore_backup
 from runtally.backup.file import BackupFile, Manifest
-from runtally.backup.restore import needed_histories, refuse_unless_empty
-from runtally.backup.restore import restore as restore_backup
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.db.schema import History

@@ -9,7 +9,6 @@ from urllib.parse import quote, urlencode
 import click
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from runtally.access import projects
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
@@ -22,9 +21,9 @@ from runtally.experiments.verdict import Check
 from runtally.models.experiment import Experiment
 from runtally.money import plain
 from runtally.settings import Settings
-from webapp.cli.ids import ID
-from webapp.cli.opening import in_session, with_database
-from webapp.cli.output import Record, echo_if_none, echo_json, json_option, record
+from webapp.cli.filters import ID
+from webapp.cli.opening import demand_project, in_session, with_database
+from webapp.cli.output import Record, attributes, echo_if_none, echo_json, json_option, record
 
 # What click hands over for an option that was not given is None as well.
 NO_LIMIT = "none"
@@ -81,9 +80,7 @@ def list_experiments(project_id: str | None, *, as_json: bool) -> None:
     """
 
     async def work(_settings: Settings, database: Database) -> tuple[Judged, ...]:
-        if project_id is not None:
-            async with database.session() as session:
-                await projects.get(session, project_id)
+        await demand_project(database, project_id)
         async with database.connection() as connection:
             keys = await select_keys(connection, None if project_id is None else [project_id])
             return await verdicts(connection, system_clock(), keys)
@@ -168,20 +165,12 @@ def _record(judged: Judged) -> Record:
         project_id=experiment.project_id,
         experiment_id=experiment.id,
         verdict=verdict.outcome,
-        runs=verdict.runs,
-        min_runs=verdict.min_runs,
+        **attributes(verdict, "runs", "min_runs"),
         window_runs=experiment.rule.window.runs,
         window_hours=experiment.rule.window.hours,
         is_private=experiment.is_private,
         checks=[
-            record(
-                measure=check.measure,
-                holds=check.holds,
-                value=check.value,
-                is_minimum=check.is_minimum,
-                limit=Decimal(check.limit),
-            )
-            for check in verdict.checks
+            record(**attributes(check, "measure", "holds", "value", "is_minimum", "limit")) for check in verdict.checks
         ],
     )
 

@@ -1,4 +1,4 @@
-"""The filters of the pages, as options of commands."""
+"""Ids, by the rules of ingest, and the filters of the pages, as options of commands."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -8,8 +8,21 @@ from typing import Any
 import click
 
 from runtally.errors import InvalidFilter
+from runtally.fields import trimmed
 from runtally.usage.dimensions import METADATA
 from runtally.usage.filter import NAMES, Outcome, Period, RunFilter
+
+
+class _Id(click.ParamType[str]):
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ANN401, ARG002  # Click's.
+        return trimmed(value)
+
+
+ID = _Id()
+"""The type of an argument or option that is the id of a project or experiment."""
+
 
 _HELP = {
     "project_id": "Only runs of this project.",

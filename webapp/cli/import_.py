@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import click
 import msgspec
 
-from runtally.access.chosen_runs import ChosenBy, ChosenRuns, FoundRuns, erase_chosen, look_up
+from runtally.access.erasure import ChosenBy, ChosenRuns, FoundRuns, erase_chosen, look_up
 from runtally.audit import OPERATOR
 from runtally.client.files import RowFile
 from runtally.client.formats.registry import COLUMNS, FORMATS

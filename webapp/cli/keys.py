@@ -14,9 +14,9 @@ from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.errors import InvalidName, InvalidScope
 from runtally.models.project import ApiKey
-from webapp.cli.ids import ID
+from webapp.cli.filters import ID
 from webapp.cli.opening import in_control
-from webapp.cli.output import Record, echo_if_none, echo_json, json_option, record
+from webapp.cli.output import Record, attributes, echo_if_none, echo_json, json_option, record
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -164,16 +164,9 @@ def revoke(key: str) -> None:
 
 def _record(key: ApiKey) -> Record:
     return record(
-        id=key.id,
-        prefix=key.prefix,
-        name=key.name,
-        project_id=key.project_id,
-        scopes=key.scopes,
+        **attributes(key, "id", "prefix", "name", "project_id", "scopes"),
         state=project_keys.state_of(key, system_clock()),
-        created_at=key.created_at,
-        expires_at=key.expires_at,
-        revoked_at=key.revoked_at,
-        last_used_at=key.last_used_at,
+        **attributes(key, "created_at", "expires_at", "revoked_at", "last_used_at"),
     )
 
 

@@ -24,6 +24,11 @@ def record(**values: object) -> Record:
     return {camel(name): _exact(value) for name, value in values.items()}
 
 
+def attributes(row: object, *names: str) -> Record:
+    """Return attributes of a row for `record`, under their own names."""
+    return {name: getattr(row, name) for name in names}
+
+
 def echo_json(value: Record | Iterable[Record]) -> None:
     """Print a record, or a list of them."""
     echo_encoded(value if isinstance(value, dict) else list(value))

@@ -21,7 +21,7 @@ from runtally.pricing.queries import ListedPrice, select_listed
 from runtally.pricing.repricing.recost import price_unpriced
 from runtally.settings import Settings
 from webapp.cli.opening import in_control, with_control
-from webapp.cli.output import Record, echo_json, echo_table, json_option, record
+from webapp.cli.output import Record, attributes, echo_json, echo_table, json_option, record
 
 HEADINGS = ("PROVIDER", "MODEL", "ABOVE TOKENS", "INPUT", "OUTPUT", "CACHED", "FROM", "UNTIL", "SOURCE")
 RIGHT_ALIGNED = frozenset({"ABOVE TOKENS", "INPUT", "OUTPUT", "CACHED"})
@@ -164,14 +164,9 @@ def row_of(price: ListedPrice) -> tuple[str, ...]:
 
 def _record(price: ListedPrice) -> Record:
     return record(
-        provider=price.provider,
-        model=price.model,
-        above_input_tokens=price.above_input_tokens,
-        input_per_million=price.input_per_million,
-        output_per_million=price.output_per_million,
-        cache_read_per_million=price.cache_read_per_million,
-        effective_from=price.effective_from,
-        effective_to=price.effective_to,
+        **attributes(price, "provider", "model", "above_input_tokens"),
+        **attributes(price, "input_per_million", "output_per_million", "cache_read_per_million"),
+        **attributes(price, "effective_from", "effective_to"),
         is_estimate=price.estimated,
         source=price.source,
     )

@@ -8,7 +8,7 @@ from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.settings import Settings
-from webapp.cli.ids import ID
+from webapp.cli.filters import ID
 from webapp.cli.opening import in_session, places_of, with_database
 from webapp.cli.output import echo_if_none, echo_json, json_option, record
 

@@ -11,10 +11,9 @@ from runtally.audit import OPERATOR, Change, record
 from runtally.clock import system_clock
 from runtally.db.database import Database, reporting_database
 from runtally.jobs import long_job, repeat
-from runtally.reporting.opening import opened_relay
-from runtally.reporting.outbox_queries import retry_parked, select_parked
-from runtally.reporting.read import get_relay_status
+from runtally.reporting.outbox_queries import get_relay_status, retry_parked, select_parked
 from runtally.reporting.relay import Relay
+from runtally.reporting.remote import opened_relay
 from runtally.settings import Settings
 from webapp.cli.opening import with_database
 

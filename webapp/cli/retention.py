@@ -1,7 +1,6 @@
 """`runtally retention`: list, set, drop."""
 
 import asyncio
-from collections.abc import Sequence
 
 import click
 
@@ -11,11 +10,11 @@ from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.fields import parse_whole
-from runtally.models.project import KEPT_FOR_EVER, Project
+from runtally.models.project import KEPT_FOR_EVER
 from runtally.retention import RULE_SPREAD_SECONDS, Dropper, kept_days
 from runtally.settings import Settings, load_settings
-from webapp.cli.ids import ID
-from webapp.cli.opening import with_database
+from webapp.cli.filters import ID
+from webapp.cli.opening import in_session, with_database
 from webapp.cli.output import echo_json, json_option, record
 
 _WORDS = {"forever": KEPT_FOR_EVER, "default": None}
@@ -47,13 +46,8 @@ def list_projects(*, as_json: bool) -> None:
     \b
     Example: runtally retention list
     """
-
-    async def work(settings: Settings, database: Database) -> list[tuple[Project, int | None]]:
-        async with database.session() as session:
-            found: Sequence[Project] = await registry.list_all(session)
-        return [(each, kept_days(each.retention_days, settings.retention_days)) for each in found]
-
-    listed = with_database(work)
+    kept_by_default = load_settings().retention_days
+    listed = [(each, kept_days(each.retention_days, kept_by_default)) for each in in_session(registry.list_all)]
     if as_json:
         echo_json(
             record(
@@ -83,13 +77,8 @@ def set_days(project_id: str, days: int | None) -> None:
     \b
     Example: runtally retention set support-agent 90
     """
-
-    async def work(settings: Settings, database: Database) -> int | None:
-        async with database.session() as session:
-            project = await registry.retain(session, OPERATOR, project_id, days)
-        return kept_days(project.retention_days, settings.retention_days)
-
-    kept = with_database(work)
+    project = in_session(lambda session: registry.retain(session, OPERATOR, project_id, days))
+    kept = kept_days(project.retention_days, load_settings().retention_days)
     click.echo(f"{project_id} keeps its runs {f'{kept:,} days' if kept else 'for ever'}.")
 
 

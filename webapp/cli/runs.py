@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 import click
 
-from runtally.access.chosen_runs import ChosenBy, ChosenRuns, FoundRuns, erase_chosen, look_up
+from runtally.access.erasure import ChosenBy, ChosenRuns, FoundRuns, erase_chosen, look_up
 from runtally.access.erasures import ERASED, names_of
 from runtally.archive.reading import ArchivedRuns
 from runtally.audit import OPERATOR
@@ -16,17 +16,16 @@ from runtally.db.replica import Reader
 from runtally.errors import ArchiveError
 from runtally.money import plain
 from runtally.names import LiveNames, is_hash
+from runtally.runs.archived import RunSource
 from runtally.runs.export import ExportSource, Format, export
-from runtally.runs.position import Direction, Position
 from runtally.runs.read import RunPage, read_page
-from runtally.runs.sources import RunSource
-from runtally.runs.values import ListedRun
+from runtally.runs.values import Direction, ListedRun, Position
 from runtally.settings import Settings
 from runtally.usage.filter import RunFilter
 from runtally.usage.overview.project_queries import select_listed
 from webapp.cli.filters import filter_options
 from webapp.cli.opening import places_of, with_database
-from webapp.cli.output import Record, echo_if_none, echo_json, echo_table, json_option, record
+from webapp.cli.output import Record, attributes, echo_if_none, echo_json, echo_table, json_option, record
 from webapp.cli.progress import Progress
 
 HEADINGS = ("TIME (UTC)", "PROJECT", "PROVIDER", "MODEL", "STATUS", "INPUT", "OUTPUT", "MS", "COST USD", "RUN")
@@ -186,18 +185,9 @@ def _record(run: ListedRun) -> Record:
         project_id=run.project_id,
         run_id=run.id,
         timestamp=run.occurred_at,
-        provider=run.provider,
-        model=run.model,
-        status=run.status,
-        error_code=run.error_code,
-        input_tokens=run.input_tokens,
-        output_tokens=run.output_tokens,
-        cached_input_tokens=run.cached_input_tokens,
-        latency_ms=run.latency_ms,
-        cost_usd=run.cost_usd,
-        cost_estimated=run.cost_estimated,
-        experiment_id=run.experiment_id,
-        trace_id=run.trace_id,
+        **attributes(run, "provider", "model", "status", "error_code"),
+        **attributes(run, "input_tokens", "output_tokens", "cached_input_tokens", "latency_ms"),
+        **attributes(run, "cost_usd", "cost_estimated", "experiment_id", "trace_id"),
     )
 
 

@@ -18,9 +18,9 @@ from types import FrameType
 
 import click
 
+from runtally.data_dir import provision as make_secrets
 from runtally.embedded.server import database_url, restarted_when_it_dies
 from runtally.errors import SettingsError
-from runtally.provision import provision as make_secrets
 from runtally.settings import Settings, load_settings
 from webapp.cli.checks import check_settings
 
@@ -72,8 +72,7 @@ def _serve_alone(settings: Settings, listener: socket.socket, *, by_make: bool) 
 
 
 def _serve_several(settings: Settings, listener: socket.socket, *, by_make: bool) -> None:
-    from webapp.cli.preparing import preparing  # noqa: PLC0415  # A single worker is spared both.
-    from webapp.cli.supervisor import supervise  # noqa: PLC0415
+    from webapp.cli.supervisor import preparing, supervise  # noqa: PLC0415  # A single worker is spared it.
 
     with ExitStack() as stack:
         with preparing(settings, listener, by_make=by_make) as prepared:

@@ -15,20 +15,20 @@ import uvicorn
 from runtally import BUILD
 from runtally.access.invitations import set_up
 from runtally.clock import system_clock
+from runtally.data_dir import kept_secrets
 from runtally.db.database import Database
 from runtally.db.schema import CONTROL, LIVE, REPORTING, version_of
 from runtally.directory import refuse_unnamed_cells
 from runtally.doctor import WEAK, State, examine_settings
 from runtally.errors import ArchiveError, ForeignArchive, RuntallyError, StoreUnavailable
 from runtally.pricing.catalogue import seed_if_empty
-from runtally.provision import kept_secrets
 from runtally.setting_sources import SECRETS_FILE
 from runtally.settings import Settings
+from webapp.addresses import join_url
 from webapp.cli import out_of_reach
 from webapp.cli.migrate import bring_up_to_date
 from webapp.cli.supervisor import NOT_STARTED, serving
-from webapp.first_run import EXAMPLE_PROJECT, first_run_command, otlp_variables
-from webapp.links import join_url
+from webapp.snippets import EXAMPLE_PROJECT, first_run_command, otlp_variables
 
 DEFAULT_PORT = Settings.model_fields["port"].default
 

@@ -11,7 +11,6 @@ from typing import Final
 
 import click
 
-from runtally.access import projects
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.money import to_usd
@@ -25,8 +24,8 @@ from runtally.usage.snapshots import Snapshots
 from runtally.usage.summary import Group
 from runtally.usage.totals import NO_RUNS, Totals, total_of
 from runtally.usage.window import CustomRange, Window, ceil, floor
-from webapp.cli.ids import ID
-from webapp.cli.opening import with_database
+from webapp.cli.filters import ID
+from webapp.cli.opening import demand_project, with_database
 from webapp.cli.output import Record, json_line, json_option, record, table
 
 MEASURES = ("runs", "errors", "timeouts", "cost_usd")
@@ -100,9 +99,7 @@ def top(*, project_id: str | None, every: float, once: bool, as_json: bool) -> N
     """
 
     async def work(_settings: Settings, database: Database) -> None:
-        if project_id is not None:
-            async with database.session() as session:
-                await projects.get(session, project_id)
+        await demand_project(database, project_id)
         async for rates in _rates(database, project_id, every):
             _show(rates, as_json=as_json, is_live=not once)
             if once:

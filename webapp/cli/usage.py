@@ -7,7 +7,6 @@ from typing import NamedTuple
 import click
 
 from api.cost_lines import line_groups
-from runtally.access import projects
 from runtally.archive.groups import ArchivedGroupReader
 from runtally.archive.reading import ArchivedRuns
 from runtally.clock import system_clock
@@ -25,8 +24,8 @@ from runtally.usage.plan import Group, GroupQuestion
 from runtally.usage.snapshots import Snapshots
 from runtally.usage.timeline import BucketWidth, NamedRange, Timeline
 from webapp.cli.filters import filter_options
-from webapp.cli.opening import with_database
-from webapp.cli.output import Record, echo_json, echo_table, json_option, record
+from webapp.cli.opening import demand_project, with_database
+from webapp.cli.output import Record, attributes, echo_json, echo_table, json_option, record
 
 SUMS = ("RUNS", "FAILED", "COST USD", "INPUT", "OUTPUT", "CACHED", "P95 MS")
 LINE_SUMS = ("COST USD", "QUANTITY")
@@ -85,9 +84,7 @@ def usage(sought: RunFilter, by: _By, name: str, limit: int, *, as_json: bool) -
     """
 
     async def work(settings: Settings, database: Database) -> GroupAnswer | CostLines:
-        if sought.project_id is not None:
-            async with database.session() as session:
-                await projects.get(session, sought.project_id)
+        await demand_project(database, sought.project_id)
         now = system_clock()
         timeline = Timeline.whole(NamedRange(name).span(now, BucketWidth.HOUR), now)
         archive = ArchivedRuns.of(settings, database, system_clock)
@@ -155,18 +152,9 @@ def _row(names: Sequence[str], group: Group, sums: Sums) -> Record:
     totals, latency = sums.totals, sums.latency
     values = {name: OTHER_NAME if value == OTHER else value for name, value in zip(names, group, strict=True)}
     return {"group": values} | record(
-        runs=totals.runs,
-        errors=totals.errors,
-        timeouts=totals.timeouts,
-        unpriced=totals.unpriced,
-        without_usage=totals.without_usage,
-        cost_usd=totals.cost_usd,
-        input_tokens=totals.input_tokens,
-        output_tokens=totals.output_tokens,
-        cached_input_tokens=totals.cached_input_tokens,
-        cache_write_tokens=totals.cache_write_tokens,
-        reasoning_tokens=totals.reasoning_tokens,
-        cache_savings_usd=totals.cache_savings_usd,
+        **attributes(totals, "runs", "errors", "timeouts", "unpriced", "without_usage", "cost_usd"),
+        **attributes(totals, "input_tokens", "output_tokens", "cached_input_tokens", "cache_write_tokens"),
+        **attributes(totals, "reasoning_tokens", "cache_savings_usd"),
         p50_latency_ms=latency.p50_ms if latency else None,
         p95_latency_ms=latency.p95_ms if latency else None,
     )

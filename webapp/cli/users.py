@@ -5,19 +5,18 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.access import invitations
 from runtally.access import users as accounts
-from runtally.access.roles import Grant
+from runtally.access.scopes import Grant
 from runtally.access.users import Account
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
-from runtally.db.database import Database
 from runtally.errors import NotFound
 from runtally.models.user import Role
-from runtally.settings import Settings
-from webapp.cli.ids import ID
-from webapp.cli.opening import in_control, with_control
-from webapp.cli.output import Record, echo_if_none, echo_json, json_option, record
+from runtally.settings import load_settings
+from webapp.addresses import join_url
+from webapp.cli.filters import ID
+from webapp.cli.opening import in_control
+from webapp.cli.output import Record, attributes, echo_if_none, echo_json, json_option, record
 from webapp.cli.server import checked_url
-from webapp.links import join_url
 
 ROLE = click.Choice([role.value for role in Role])
 PROJECT = click.option("--project", "project_id", type=ID, help="Project that the role is for; leave it out for admin.")
@@ -51,13 +50,11 @@ def create(email: str, role: str, project_id: str | None, url: str | None) -> No
     Example: runtally users create bob@example.com --role viewer --project support-agent
     """
 
-    async def work(settings: Settings, database: Database) -> str:
-        async with database.session() as session:
-            grant = Grant(Role(role), project_id)
-            token = await invitations.invite(session, session, system_clock(), OPERATOR, email, grant)
-        return _link(settings, url, token)
+    async def work(session: AsyncSession) -> str:
+        grant = Grant(Role(role), project_id)
+        return await invitations.invite(session, session, system_clock(), OPERATOR, email, grant)
 
-    click.echo(with_control(work))
+    _show_link(url, in_control(work))
 
 
 @users.command("set-role")
@@ -93,13 +90,11 @@ def reset(email: str, url: str | None) -> None:
     Example: runtally users reset ada@example.com
     """
 
-    async def work(settings: Settings, database: Database) -> str:
-        async with database.session() as session:
-            user = (await _account(session, email)).user
-            token = await invitations.new_password(session, system_clock(), OPERATOR, user)
-        return _link(settings, url, token)
+    async def work(session: AsyncSession) -> str:
+        user = (await _account(session, email)).user
+        return await invitations.new_password(session, system_clock(), OPERATOR, user)
 
-    click.echo(with_control(work))
+    _show_link(url, in_control(work))
 
 
 @users.command("list")
@@ -124,14 +119,8 @@ def list_users(*, as_json: bool) -> None:
 
 def _record(account: Account) -> Record:
     user = account.user
-    return record(
-        email=user.email,
-        name=user.name,
-        is_admin=user.is_admin,
-        roles=account.roles,
-        seen_at=user.seen_at,
-        disabled_at=user.disabled_at,
-    )
+    names, times = attributes(user, "email", "name", "is_admin"), attributes(user, "seen_at", "disabled_at")
+    return record(**names, roles=account.roles, **times)
 
 
 async def _account(session: AsyncSession, email: str) -> Account:
@@ -141,6 +130,7 @@ async def _account(session: AsyncSession, email: str) -> Account:
     return await accounts.get(session, user.id)
 
 
-def _link(settings: Settings, url: str | None, token: str) -> str:
-    """The address to open, at the server of --url, of PUBLIC_URL, or of HOST and PORT."""
-    return join_url((url or settings.public_url or settings.own_url()).rstrip("/"), token)
+def _show_link(url: str | None, token: str) -> None:
+    """Print the address to open, at the server of --url, of PUBLIC_URL, or of HOST and PORT."""
+    settings = load_settings()
+    click.echo(join_url((url or settings.public_url or settings.own_url()).rstrip("/"), token))

@@ -1,20 +1,43 @@
-"""Prepare a server process: its logs, its parent and its application."""
+"""Prepare a process: its logs, for an operator to read; that of a server also its parent and its application."""
 
 import gc
+import logging
 import multiprocessing
 import os
 import threading
+from typing import TYPE_CHECKING
 
-from quart import Quart
+from runtally import log
+from runtally.errors import SettingsError
+from runtally.settings import LogLevel, Settings, load_settings
 
-from runtally.settings import load_settings
-from webapp.cli.logs import set_up_logs
+if TYPE_CHECKING:
+    from quart import Quart
+
+# Their news at INFO are of no use there: which loop started, which dialect was found.
+CHATTY = ("alembic", "mcp", "uvicorn.error")
+# It logs whole URLs, which may contain a password or a token.
+TELLTALE = "httpx"
+
+
+def set_up_logs() -> None:
+    """Send logs to stderr, so that what a command prints can be piped; with wrong settings, which it refuses, as by default."""
+    try:
+        settings = load_settings()
+    except SettingsError:
+        settings = Settings.model_construct()
+    log.set_up(settings.log_format, settings.log_level)
+    logging.getLogger(TELLTALE).setLevel(logging.WARNING)
+    if settings.log_level is LogLevel.INFO:
+        for name in CHATTY:
+            logging.getLogger(name).setLevel(logging.WARNING)
+
 
 # Made and not freed since the last collection; by default 700.
 GC_OBJECTS = 20_000
 
 
-def application() -> Quart:
+def application() -> "Quart":
     """The application of this process, made from the environment; uvicorn calls it in each worker."""
     leave_with_parent()
     # As in `serve`, of which several workers inherit nothing.

@@ -7,8 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from runtally.access import projects
-from runtally.access.name_mask import NameMask
-from runtally.access.scopes import Scope, demand, may
+from runtally.access.scopes import NameMask, Scope, demand, may
 from runtally.audit import Actor
 from runtally.budgets.queries import get_use
 from runtally.budgets.spending import BudgetState, read_states

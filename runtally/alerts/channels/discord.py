@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from runtally.alerts.addresses import mask_url, refused, vendor_url
-from runtally.alerts.channel import Notice, Outcome, shorten
-from runtally.alerts.posting import Answer, Poster
+from runtally.alerts.channel import Channel, Notice, Outcome, shorten
+from runtally.alerts.posting import Answer, Poster, refused, vendor_url
 from runtally.models.alert import TargetKind
 
 HOSTS = frozenset(
@@ -30,7 +29,7 @@ REFUSALS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Discord:
+class Discord(Channel):
     poster: Poster
     kind: ClassVar = TargetKind.DISCORD
     label: ClassVar = "Discord"
@@ -45,17 +44,12 @@ class Discord:
             raise refused("Webhooks of Discord are https://discord.com/api/webhooks/, a number, and a token.")
         return str(url.copy_with(path=found[1]))
 
-    def mask(self, address: str) -> str:
-        return mask_url(address)
-
-    def new_secret(self) -> None:
-        return None
-
     async def send(self, address: str, _secret: str | None, notice: Notice, _now: datetime) -> Outcome:
         url = vendor_url(address, HOSTS.__contains__)
         # Without `wait` Discord says yes before it has looked at the message.
         asked = str(url.copy_merge_params({"wait": "true"})) if url else address
-        return _outcome(await self.poster.post(asked, msgspec.json.encode(message(notice))))
+        answer = await self.poster.post(asked, msgspec.json.encode(message(notice)))
+        return self.outcome(answer, _refusal(answer))
 
 
 def message(notice: Notice) -> dict[str, Any]:
@@ -77,14 +71,11 @@ def escape(text: str) -> str:
     return _MARKDOWN.sub(r"\\\1", text)
 
 
-def _outcome(answer: Answer) -> Outcome:
-    if answer.is_success:
-        return Outcome.taken("Discord")
+def _refusal(answer: Answer) -> str | None:
     try:
-        code = msgspec.json.decode(answer.body, type=_Refusal).code
+        return REFUSALS.get(msgspec.json.decode(answer.body, type=_Refusal).code)
     except msgspec.MsgspecError:
-        code = 0
-    return Outcome.failed(REFUSALS.get(code, f"Discord answered HTTP {answer.status}"))
+        return None
 
 
 class _Refusal(msgspec.Struct):

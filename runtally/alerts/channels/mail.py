@@ -10,8 +10,8 @@ from email.utils import format_datetime
 from typing import ClassVar, Self
 
 from runtally.access.users import parse_email
-from runtally.alerts.addresses import refused
-from runtally.alerts.channel import Notice, Outcome
+from runtally.alerts.channel import Channel, Notice, Outcome
+from runtally.alerts.posting import refused
 from runtally.errors import InvalidUser
 from runtally.models.alert import TargetKind
 from runtally.settings import Settings, SmtpTls
@@ -84,7 +84,7 @@ class Mailer:
 
 
 @dataclass(frozen=True, slots=True)
-class Mail:
+class Mail(Channel):
     """E-mail to one address. Without SMTP settings no address is accepted, and nothing is sent to stored ones."""
 
     mailer: Mailer | None
@@ -105,9 +105,6 @@ class Mail:
     def mask(self, address: str) -> str:
         """Return the address unmasked: an attacker cannot send alerts by knowing it."""
         return address
-
-    def new_secret(self) -> None:
-        return None
 
     async def send(self, address: str, _secret: str | None, notice: Notice, now: datetime) -> Outcome:
         if self.mailer is None:

@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 import httpx
 import msgspec
 
-from runtally.alerts.addresses import SHOWN_END, refused, vendor_url
-from runtally.alerts.channel import Notice, Outcome, shorten
+from runtally.alerts.channel import Channel, Notice, Outcome, shorten
 from runtally.alerts.message import unlinked
-from runtally.alerts.posting import Answer, Poster
+from runtally.alerts.posting import SHOWN_END, Poster, refused, vendor_url
 from runtally.models.alert import AlertKind, TargetKind
 
 HOSTS = frozenset({"events.pagerduty.com", "events.eu.pagerduty.com"})
@@ -28,7 +27,7 @@ REFUSALS = {
 
 
 @dataclass(frozen=True, slots=True)
-class PagerDuty:
+class PagerDuty(Channel):
     """A channel whose address is a URL with the integration key as its query. Events are posted without the query."""
 
     poster: Poster
@@ -53,18 +52,19 @@ class PagerDuty:
         url = httpx.URL(address)
         return f"{url.scheme}://{url.netloc.decode()} …{url.params.get('routing_key', '')[-SHOWN_END:]}"
 
-    def new_secret(self) -> None:
-        return None
-
     async def send(self, address: str, _secret: str | None, notice: Notice, _now: datetime) -> Outcome:
         url = httpx.URL(address)
         key, bare = url.params.get("routing_key", ""), str(url.copy_with(query=None))
         event = resolve(key, notice) if notice.is_over else trigger(key, notice)
-        outcome = _outcome(await self.poster.post(bare, msgspec.json.encode(event)))
+        outcome = await self._post(bare, event)
         if outcome.is_taken and notice.kind is AlertKind.TEST:
             # A test should not leave an incident open.
-            outcome = _outcome(await self.poster.post(bare, msgspec.json.encode(resolve(key, notice))))
+            outcome = await self._post(bare, resolve(key, notice))
         return outcome
+
+    async def _post(self, url: str, event: dict[str, Any]) -> Outcome:
+        answer = await self.poster.post(url, msgspec.json.encode(event))
+        return self.outcome(answer, REFUSALS.get(answer.status))
 
 
 def trigger(key: str, notice: Notice) -> dict[str, Any]:
@@ -104,9 +104,3 @@ def _severity(notice: Notice) -> str:
     if notice.kind in {AlertKind.TEST, AlertKind.REPORT, AlertKind.BILL}:
         return "info"
     return "error" if notice.kind is AlertKind.BUDGET and notice.level >= USED_UP else "warning"
-
-
-def _outcome(answer: Answer) -> Outcome:
-    if answer.is_success:
-        return Outcome.taken("PagerDuty")
-    return Outcome.failed(REFUSALS.get(answer.status, f"PagerDuty answered HTTP {answer.status}"))

@@ -6,9 +6,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from runtally.alerts.addresses import mask_url, refused, vendor_url
-from runtally.alerts.channel import Notice, Outcome, shorten
-from runtally.alerts.posting import Answer, Poster
+from runtally.alerts.channel import Channel, Notice, Outcome, shorten
+from runtally.alerts.posting import Poster, refused, vendor_url
 from runtally.models.alert import TargetKind
 
 HOSTS = frozenset({"hooks.slack.com", "hooks.slack-gov.com"})
@@ -31,7 +30,7 @@ REFUSALS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Slack:
+class Slack(Channel):
     poster: Poster
     kind: ClassVar = TargetKind.SLACK
     label: ClassVar = "Slack"
@@ -47,14 +46,9 @@ class Slack:
             )
         return str(url)
 
-    def mask(self, address: str) -> str:
-        return mask_url(address)
-
-    def new_secret(self) -> None:
-        return None
-
     async def send(self, address: str, _secret: str | None, notice: Notice, _now: datetime) -> Outcome:
-        return _outcome(await self.poster.post(address, msgspec.json.encode(message(notice))))
+        answer = await self.poster.post(address, msgspec.json.encode(message(notice)))
+        return self.outcome(answer, REFUSALS.get(answer.body.strip()))
 
 
 def message(notice: Notice) -> dict[str, Any]:
@@ -72,9 +66,3 @@ def message(notice: Notice) -> dict[str, Any]:
 def escape(text: str) -> str:
     """Escape the characters that Slack gives a meaning, so that no name can mention people or link anywhere."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def _outcome(answer: Answer) -> Outcome:
-    if answer.is_success:
-        return Outcome.taken("Slack")
-    return Outcome.failed(REFUSALS.get(answer.body.strip(), f"Slack answered HTTP {answer.status}"))

@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from runtally.alerts.addresses import mask_url, vendor_url
-from runtally.alerts.channel import Notice, Outcome, shorten
-from runtally.alerts.posting import Answer, Poster
+from runtally.alerts.channel import Channel, Notice, Outcome, shorten
+from runtally.alerts.posting import Poster, vendor_url
 from runtally.models.alert import TargetKind
 
 WORKFLOWS = (".api.powerplatform.com", ".logic.azure.com")
@@ -30,7 +29,7 @@ REFUSALS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Teams:
+class Teams(Channel):
     poster: Poster
     kind: ClassVar = TargetKind.TEAMS
     label: ClassVar = "Teams"
@@ -39,15 +38,12 @@ class Teams:
         url = vendor_url(text, lambda host: host.endswith(WORKFLOWS) or is_connector(host))
         return str(url) if url else None
 
-    def mask(self, address: str) -> str:
-        return mask_url(address)
-
-    def new_secret(self) -> None:
-        return None
-
     async def send(self, address: str, _secret: str | None, notice: Notice, _now: datetime) -> Outcome:
         answer = await self.poster.post(address, msgspec.json.encode(message(notice)))
-        return _outcome(answer, is_connector=vendor_url(address, is_connector) is not None)
+        # Connectors answer 200 also where Teams refuses; 1 is their word for success.
+        if answer.is_success and vendor_url(address, is_connector) and answer.body.strip() != b"1":
+            return Outcome.failed("Teams refused the message; the connector or its channel may have been removed")
+        return self.outcome(answer, REFUSALS.get(answer.status))
 
 
 def is_connector(host: str) -> bool:
@@ -71,12 +67,3 @@ def message(notice: Notice) -> dict[str, Any]:
     }
     attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": None, "content": card}
     return {"type": "message", "attachments": [attachment]}
-
-
-def _outcome(answer: Answer, *, is_connector: bool) -> Outcome:
-    if not answer.is_success:
-        return Outcome.failed(REFUSALS.get(answer.status, f"Teams answered HTTP {answer.status}"))
-    # Connectors answer 200 also where Teams refuses; 1 is their word for success.
-    if is_connector and answer.body.strip() != b"1":
-        return Outcome.failed("Teams refused the message; the connector or its channel may have been removed")
-    return Outcome.taken("Teams")

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from runtally.alerts.addresses import is_address, is_public, mask_url, parse_url, refused
-from runtally.alerts.channel import Notice, Outcome
-from runtally.alerts.posting import Poster
+from runtally.alerts.channel import Channel, Notice, Outcome
+from runtally.alerts.posting import Poster, is_address, is_public, parse_url, refused
 from runtally.models.alert import TargetKind
 
 SECRET_START = "whsec_"  # noqa: S105  # How every such secret begins.
@@ -29,7 +28,7 @@ def sign(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Webhook:
+class Webhook(Channel):
     """Any URL that no other channel recognises."""
 
     poster: Poster
@@ -44,9 +43,6 @@ class Webhook:
         if is_address(url.host) and not is_public(url.host) and not self.poster.allow_private:
             raise refused("This address is of a private network or of this machine, where alerts are not posted.")
         return str(url)
-
-    def mask(self, address: str) -> str:
-        return mask_url(address)
 
     def new_secret(self) -> str | None:
         return new_secret()

@@ -10,8 +10,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from runtally import audit
 from runtally.access import invitations, keys, projects, users
 from runtally.access.invitations import Newcomer
-from runtally.access.roles import Grant
-from runtally.access.scopes import Scope
+from runtally.access.scopes import Grant, Scope
 from runtally.audit import OPERATOR, Actor, ActorKind
 from runtally.db.database import Database
 from runtally.experiments import edit

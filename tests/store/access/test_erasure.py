@@ -16,7 +16,7 @@ from runtally.db.database import Connection, Database
 from runtally.errors import NotFound, StoreUnavailable
 from runtally.ingest.queries import insert_runs
 from runtally.models.project import ApiKey
-from runtally.reporting.queries import upsert_reported
+from runtally.reporting.copy_queries import upsert_reported
 from runtally.usage.colour_queries import Colours
 from runtally.usage.upkeep.queries import expire_buckets
 from tests.documents import NOW, make_stored_run

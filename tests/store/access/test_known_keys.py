@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import pytest
 
-from runtally.access.keys import get_by_prefix_or_id, issue, revoke
-from runtally.access.known_keys import MAX_REMEMBERED, REMEMBERED_SECONDS, KnownKeys
+from runtally.access.keys import MAX_REMEMBERED, REMEMBERED_SECONDS, KnownKeys, get_by_prefix_or_id, issue, revoke
 from runtally.access.scopes import Scope
 from runtally.audit import OPERATOR
 from runtally.db.database import Database

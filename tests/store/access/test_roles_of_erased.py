@@ -10,7 +10,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from runtally.access import invitations, users
 from runtally.access.erasure import Places, erase_project
 from runtally.access.invitations import Newcomer
-from runtally.access.roles import Grant
+from runtally.access.scopes import Grant
 from runtally.audit import OPERATOR
 from runtally.db import pair
 from runtally.db.database import Database

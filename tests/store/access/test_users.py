@@ -12,8 +12,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.access import invitations, passwords, users
 from runtally.access.invitations import Newcomer
-from runtally.access.roles import Grant, user_actor
-from runtally.access.scopes import Permission, Scope, demand, may
+from runtally.access.scopes import Grant, Permission, Scope, demand, may, user_actor
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from runtally.alerts.anomaly import HOUR
 from runtally.alerts.evaluator import QUIET, AlertEvaluator
+from runtally.alerts.rules import HOUR
 from runtally.db.database import Database
 from runtally.ids import uuid7
 from runtally.ingest.queries import insert_runs

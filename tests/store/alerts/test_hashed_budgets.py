@@ -7,7 +7,7 @@ import pytest
 from sqlmodel import col, select
 
 from runtally import names as name_edit
-from runtally.access.name_mask import NameMask
+from runtally.access.scopes import NameMask
 from runtally.alerts.evaluator import AlertEvaluator
 from runtally.audit import ANYONE, OPERATOR
 from runtally.budgets import edit

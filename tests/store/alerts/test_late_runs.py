@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from runtally.alerts.anomaly import HOUR
 from runtally.alerts.evaluator import QUIET, AlertEvaluator
+from runtally.alerts.rules import HOUR
 from runtally.db.database import Database
 from runtally.models.alert import TargetKind
 from tests.relays import SteppedClock

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from runtally.alerts import delivery_queries
-from runtally.alerts.anomaly import HOUR
+from runtally.alerts import sender
 from runtally.alerts.evaluator import AlertEvaluator
+from runtally.alerts.rules import HOUR
 from runtally.alerts.sender import LEASE
 from runtally.audit import OPERATOR
 from runtally.budgets import edit
@@ -262,7 +262,7 @@ async def test_resolving_is_tried_again_while_pagerduty_is_away_and_after_a_proc
         clock.advance(timedelta(minutes=10))
     # A process claims it, and is killed.
     async with project.connection() as connection:
-        [claimed] = await delivery_queries.claim(connection, clock.now, clock.now + LEASE, 20)
+        [claimed] = await sender.claim(connection, clock.now, clock.now + LEASE, 20)
     pagerduty.removed.clear()
     await pass_by(project, clock)
     assert (claimed.attempts, claimed.notice.is_over) == (4, True)
@@ -298,17 +298,17 @@ async def test_a_late_result_of_the_alert_does_not_pass_for_that_of_resolving(
     await send(project, clock.now, *failing(10, 20))
     await AlertEvaluator(project, clock, None).evaluate()
     async with project.connection() as connection:
-        claimed = await delivery_queries.claim(connection, clock.now, clock.now, 20)
+        claimed = await sender.claim(connection, clock.now, clock.now, 20)
         [late] = [one for one in claimed if one.kind == TargetKind.PAGERDUTY]
     await pass_by(project, clock)
     await mend_error_rate(project, clock)
     await AlertEvaluator(project, clock, None).evaluate()
 
     async with project.connection() as connection:
-        result = delivery_queries.DeliveryResult(
+        result = sender.DeliveryResult(
             late.project_id, late.alert_id, late.target_id, clock.now, None, clock.now, "late", late.is_open
         )
-        await delivery_queries.update_delivery(connection, result)
+        await sender.update_delivery(connection, result)
     await pass_by(project, clock)
 
     assert actions(pagerduty) == ["trigger", "resolve"]

@@ -9,8 +9,8 @@ import asyncpg
 import pytest
 
 from runtally.alerts import rule_edit
-from runtally.alerts.anomaly import HOUR
 from runtally.alerts.evaluator import QUIET, AlertEvaluator
+from runtally.alerts.rules import HOUR
 from runtally.audit import OPERATOR
 from runtally.db.database import Database
 from runtally.errors import InvalidAlertRule

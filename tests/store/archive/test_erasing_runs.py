@@ -5,8 +5,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from runtally.access.chosen_runs import ChosenBy, ChosenRuns, erase_chosen, look_up
-from runtally.access.erasure import Places
+from runtally.access.erasure import ChosenBy, ChosenRuns, Places, erase_chosen, look_up
 from runtally.audit import OPERATOR
 from runtally.db.database import Database
 from runtally.errors import ArchiveMissing

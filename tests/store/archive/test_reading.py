@@ -27,17 +27,15 @@ from runtally.errors import (
     NotFound,
 )
 from runtally.ingest.queries import insert_runs
-from runtally.reporting import verify_queries
-from runtally.reporting.queries import upsert_reported
-from runtally.reporting.verify import Verifier
-from runtally.reporting.verify_queries import DaySums
+from runtally.reporting import verify
+from runtally.reporting.copy_queries import upsert_reported
+from runtally.reporting.verify import DaySums, Verifier
 from runtally.runs import archived, read
+from runtally.runs.archived import RunSource
 from runtally.runs.export import ExportSource, Format, Part, export
-from runtally.runs.position import Direction, Position
 from runtally.runs.sorting import Order, SortKey, read_sorted
-from runtally.runs.sources import RunSource
 from runtally.runs.totals import read_missing_before, read_totals
-from runtally.runs.values import ListedRun
+from runtally.runs.values import Direction, ListedRun, Position
 from runtally.usage.dimensions import DIMENSIONS, STATUS, Dimension, dimension_of_key
 from runtally.usage.filter import Outcome, Period, RunFilter
 from runtally.usage.groups.groups import GroupAnswer, read_groups
@@ -478,13 +476,13 @@ async def test_reporting_verify_counts_runs_once_that_are_archived_meanwhile(
     async with own.connection() as connection:
         for project in ("one", "two"):
             await upsert_reported(connection, runs_of(project), NOW)
-    read_days = verify_queries.select_reported_days
+    read_days = verify.select_reported_days
 
     async def archived_meanwhile(connection: Connection, project_id: str) -> dict[date, DaySums]:
         await retain(own, archive_at(own, str(folder)))
         return await read_days(connection, project_id)
 
-    monkeypatch.setattr(verify_queries, "select_reported_days", archived_meanwhile)
+    monkeypatch.setattr(verify, "select_reported_days", archived_meanwhile)
 
     found = await Verifier(own, own, runs).verify(NOW)
 

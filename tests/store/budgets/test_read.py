@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from runtally.alerts.budget_message import budget_message
+from runtally.alerts.budget_alerts import budget_message
 from runtally.alerts.message import ProjectLink
 from runtally.audit import OPERATOR
 from runtally.budgets import edit

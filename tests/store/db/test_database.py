@@ -16,8 +16,8 @@ from structlog import wrap_logger
 from structlog.testing import LogCapture
 
 from runtally.db import database as module
+from runtally.db.connecting import DISK_FULL, NO_WRITES, REFUSED
 from runtally.db.database import Database
-from runtally.db.reasons import DISK_FULL, NO_WRITES, REFUSED
 from runtally.errors import QueryTooSlow, StoreUnavailable
 from tests.ops.processes import go_on
 from tests.serving import free_port

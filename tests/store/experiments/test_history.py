@@ -7,8 +7,7 @@ import pytest
 
 from runtally.db.database import Connection
 from runtally.experiments import read
-from runtally.experiments.compare import Comparison, read_arm
-from runtally.experiments.read import HISTORY_DAYS, MIN_HISTORY_DAYS, history, verdict_on
+from runtally.experiments.read import HISTORY_DAYS, MIN_HISTORY_DAYS, Comparison, history, read_arm, verdict_on
 from runtally.experiments.verdict import Outcome
 from runtally.ingest.queries import insert_runs
 from runtally.models.run import Status

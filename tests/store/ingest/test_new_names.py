@@ -12,8 +12,8 @@ from runtally.db.database import Database
 from runtally.ingest import new_names
 from runtally.ingest.writer import Writer
 from runtally.models.run import StoredRun
-from runtally.runs.conditions import conditions_of
 from runtally.runs.queries import select_totals
+from runtally.runs.scan import conditions_of
 from runtally.usage.filter import Period, RunFilter
 from tests.store.ingest.putting import put
 from tests.store.usage.made import NOW, differences, made

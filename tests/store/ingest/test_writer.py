@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import asyncpg
 import pytest
 
-from runtally.db import stall_breaker
+from runtally.db import batcher
 from runtally.db.database import Connection, Database
 from runtally.errors import StoreBusy, StoreUnavailable
 from runtally.ingest import writer as module
@@ -160,7 +160,7 @@ async def test_requests_are_refused_behind_a_stuck_flush_and_served_afterwards(
     async with Writer.opened(database, queued=False) as writer:
         first = asyncio.create_task(put(writer, [made(project_id)]))
         await begun.wait()
-        monkeypatch.setattr(stall_breaker, "STUCK_SECONDS", -1.0)
+        monkeypatch.setattr(batcher, "STUCK_SECONDS", -1.0)
         with pytest.raises(StoreBusy):
             await put(writer, [made(project_id)])
         go_on.set()
@@ -184,7 +184,7 @@ async def test_who_waits_behind_a_flush_that_was_stuck_and_failed_is_refused_wit
         await begun.wait()
         second = asyncio.create_task(put(writer, [made(project_id)]))
         await asyncio.sleep(0)
-        monkeypatch.setattr(stall_breaker, "STUCK_SECONDS", -1.0)
+        monkeypatch.setattr(batcher, "STUCK_SECONDS", -1.0)
         go_on.set()
         answers = await asyncio.gather(first, second, return_exceptions=True)
 

@@ -6,8 +6,7 @@ from runtally.db.database import Connection, Database
 from runtally.ingest.queries import insert_runs
 from runtally.pricing.repricing.recost import price_unpriced
 from runtally.reporting import outbox_queries as queries
-from runtally.reporting.outbox_queries import COUNTED, Claim, Failure
-from runtally.reporting.read import RelayStatus, get_relay_status
+from runtally.reporting.outbox_queries import COUNTED, Claim, Failure, RelayStatus, get_relay_status
 from tests.documents import NOW, make_stored_run
 from tests.store.reporting.test_outbox import BOOK, MINUTE, claim
 

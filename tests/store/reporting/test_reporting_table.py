@@ -10,7 +10,7 @@ from runtally.db.migrate import models_differ, upgrade
 from runtally.db.schema import CONTROL, LIVE, REPORTING, is_current, newest, version_of
 from runtally.models.reporting import DAILY_VIEWS, DailyView, ReportingRun
 from runtally.models.run import RunColumns, Status, StoredRun
-from runtally.reporting.queries import upsert_reported
+from runtally.reporting.copy_queries import upsert_reported
 from tests.documents import NOW, make_stored_run
 from tests.serving import Postgres
 

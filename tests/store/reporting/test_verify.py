@@ -13,8 +13,8 @@ from runtally.ingest.queries import insert_runs
 from runtally.models.run import StoredRun
 from runtally.reporting import outbox_queries as queries
 from runtally.reporting import verify
+from runtally.reporting.copy_queries import upsert_reported
 from runtally.reporting.outbox_queries import Failure
-from runtally.reporting.queries import upsert_reported
 from runtally.reporting.verify import Kind, Queue, Verification, Verifier
 from tests.documents import NOW, make_stored_run
 from tests.serving import Postgres

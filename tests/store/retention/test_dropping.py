@@ -22,7 +22,7 @@ from runtally.pricing.repricing.recost import Recost, RunCursor, select_computed
 from runtally.pricing.repricing.repricer import Scope, select_number
 from runtally.reporting.verify import Verifier
 from runtally.retention import Dropper, LiveRetention
-from runtally.runs.sources import RunSource
+from runtally.runs.archived import RunSource
 from runtally.runs.totals import read_totals
 from runtally.usage.filter import Outcome, Period, RunFilter
 from runtally.usage.memo import DayMemo

@@ -22,7 +22,7 @@ from runtally.pricing.cost import resolve_cost
 from runtally.pricing.queries import select_candidates, select_discounts
 from runtally.runs import cost_lines
 from runtally.runs.cost_lines import CHANGED, REMOVED, REPORTED, CostLines, GroupLines, read_cost_lines
-from runtally.runs.explain import explain
+from runtally.runs.read import explain
 from runtally.units import COUNT_COLUMNS
 from runtally.usage.dimensions import MODEL, OTHER, TAGS, USER
 from runtally.usage.filter import RunFilter

@@ -7,10 +7,10 @@ from decimal import Decimal
 import pytest
 
 from runtally.db.database import Connection
-from runtally.runs.conditions import conditions_of
-from runtally.runs.position import Direction, Place, Position, ScanBounds
 from runtally.runs.queries import COLUMNS, extremes_sql, latencies_sql, nth_newest_sql, page_sql, sorted_sql, totals_sql
+from runtally.runs.scan import conditions_of
 from runtally.runs.sorting import SortKey
+from runtally.runs.values import Direction, Place, Position, ScanBounds
 from runtally.usage.filter import Outcome, Period, RunFilter
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -10,8 +10,7 @@ import pytest
 from runtally.db.database import Database
 from runtally.models.run import Status, StoredRun
 from runtally.runs import failures
-from runtally.runs.failure_queries import FailureKey, select_latest
-from runtally.runs.failures import Failures, read_failures
+from runtally.runs.failures import FailureKey, Failures, read_failures, select_latest
 from runtally.usage.dimensions import OTHER
 from runtally.usage.window import Range, Window
 from tests.store.usage.made import NOW, insert

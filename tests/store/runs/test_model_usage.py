@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from runtally.clock import start_of_day
 from runtally.db.database import Database
 from runtally.models.run import StoredRun
-from runtally.runs.model_usage import ModelUsage, read_usage_by_day
+from runtally.runs.what_if import ModelUsage, read_usage_by_day
 from runtally.usage.memo import DayMemo
 from runtally.usage.snapshots import Snapshots
 from tests.factories import examples

@@ -13,12 +13,11 @@ from runtally.clock import system_clock
 from runtally.db.database import Connection, Database
 from runtally.errors import NotFound
 from runtally.runs import read, sorting, totals
-from runtally.runs.position import Direction, Position
+from runtally.runs.archived import RunSource
 from runtally.runs.read import RunPage
 from runtally.runs.sorting import Order, SortKey, read_sorted
-from runtally.runs.sources import RunSource
 from runtally.runs.totals import read_totals
-from runtally.runs.values import ListedRun, Totals
+from runtally.runs.values import Direction, ListedRun, Position, Totals
 from runtally.usage.filter import Period, RunFilter
 from tests.factories import make_run
 from tests.serving import Server, client_of

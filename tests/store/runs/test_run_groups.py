@@ -11,9 +11,16 @@ import pytest
 
 from runtally.db.database import Database
 from runtally.models.run import Status, StoredRun
-from runtally.runs import run_group_queries, run_groups
-from runtally.runs.run_group_queries import GroupKind, GroupNames, GroupSort, RunGroup
-from runtally.runs.run_groups import GroupPage, ListQuestion, read_run_groups
+from runtally.runs import run_groups
+from runtally.runs.run_groups import (
+    GroupKind,
+    GroupNames,
+    GroupPage,
+    GroupSort,
+    ListQuestion,
+    RunGroup,
+    read_run_groups,
+)
 from runtally.usage.upkeep.dimensions import merge_dimensions
 from runtally.usage.window import TimeSpan
 from tests.serving import Postgres
@@ -187,7 +194,7 @@ async def test_a_session_with_very_many_runs_is_listed_without_what_would_have_t
     database: Database, runs: list[StoredRun], few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert few
-    monkeypatch.setattr(run_group_queries, "MAX_LOOKED_UP", 5)
+    monkeypatch.setattr(run_groups, "MAX_LOOKED_UP", 5)
     wanted = expected(runs, GroupKind.SESSION)
 
     page = await ask(database, ListQuestion(PROJECT, GroupKind.SESSION, SPAN, GroupSort.COST))

@@ -8,8 +8,8 @@ import pytest
 from runtally.db.database import Database
 from runtally.ingest.queries import insert_runs
 from runtally.models.run import Status, StoredRun
-from runtally.runs.position import Direction, Place, Position
 from runtally.runs.scan import find_scan_bounds
+from runtally.runs.values import Direction, Place, Position
 from runtally.usage.filter import Period, RunFilter
 
 NOW = datetime(2026, 11, 21, 12, 10, tzinfo=UTC)

@@ -10,8 +10,7 @@ import pytest
 from runtally.db.database import Database
 from runtally.models.run import Status, StoredRun
 from runtally.runs import speed
-from runtally.runs.speed import Speeds, read_speeds
-from runtally.runs.speed_queries import Model, Speed, SpeedMeasure
+from runtally.runs.speed import Model, Speed, SpeedMeasure, Speeds, read_speeds
 from runtally.usage.window import Range, Window
 from tests.reference import nearest_rank
 from tests.store.usage.made import NOW, insert

@@ -9,7 +9,7 @@ import pytest
 
 from runtally.db.database import Database
 from runtally.models.run import Status, StoredRun
-from runtally.runs.spread_queries import COST_EDGES_USD, LATENCY_EDGES_MS, select_spread
+from runtally.runs.speed import COST_EDGES_USD, LATENCY_EDGES_MS, select_spread
 from runtally.usage.window import TimeSpan
 from tests.store.usage.made import NOW, insert
 

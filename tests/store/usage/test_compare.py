@@ -12,7 +12,7 @@ from runtally.db.database import Database
 from runtally.errors import DimensionNotTracked
 from runtally.experiments import estimate
 from runtally.models.run import Status, StoredRun
-from runtally.runs import sample_queries
+from runtally.runs import compare
 from runtally.runs.compare import ComparedRuns, Figure, difference, have_runs_in_common, read_runs
 from runtally.usage.filter import RunFilter
 from runtally.usage.groups import groups
@@ -161,7 +161,7 @@ async def test_a_model_that_costs_three_times_as_much_differs_and_its_error_rate
 async def test_more_runs_than_are_read_are_counted_all_and_their_spread_is_that_of_the_newest(
     own: Database, project_id: str, runs: list[StoredRun], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sample_queries, "SAMPLED_RUNS", 50)
+    monkeypatch.setattr(compare, "SAMPLED_RUNS", 50)
 
     found = await read(own, RunFilter(project_id=project_id))
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtally.alerts.anomaly import LEAST_HOURS, LEAST_MORE_USD, UnusualHour, compared_hours, judge, limit_above
+from runtally.alerts.rules import LEAST_HOURS, LEAST_MORE_USD, UnusualHour, compared_hours, judge, limit_above
 
 HOUR = datetime(2026, 11, 20, 12, tzinfo=UTC)
 costs = st.integers(0, 10**12).map(lambda micro: Decimal(micro).scaleb(-6))

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from runtally.alerts.addresses import mask_url
 from runtally.alerts.channels.mail import Mailer
+from runtally.alerts.posting import mask_url
 from runtally.alerts.registry import Channels
 from runtally.errors import InvalidAlertTarget
 from runtally.models.alert import TargetKind

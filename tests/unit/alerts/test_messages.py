@@ -12,8 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from runtally.alerts.anomaly import UnusualHour
-from runtally.alerts.budget_message import spending_message, values_message
+from runtally.alerts.budget_alerts import spending_message, values_message
 from runtally.alerts.channel import Notice
 from runtally.alerts.channels import discord, slack, teams
 from runtally.alerts.channels.mail import Mailer
@@ -29,6 +28,7 @@ from runtally.alerts.message import (
 )
 from runtally.alerts.posting import Answer, Poster
 from runtally.alerts.registry import Channels
+from runtally.alerts.rules import UnusualHour
 from runtally.alerts.week import ModelSpend, Week, WeeklySpend
 from runtally.budgets.spending import BudgetState, Spending
 from runtally.budgets.terms import BudgetTerms

@@ -2,8 +2,7 @@
 
 from decimal import Decimal
 
-from runtally.alerts.anomaly import HOUR
-from runtally.alerts.rules import Rule, is_usual, keeps_threshold
+from runtally.alerts.rules import HOUR, Rule, is_usual, keeps_threshold
 from runtally.models.alert import AlertKind
 from runtally.usage.groups.groups import Sums
 from runtally.usage.totals import NO_RUNS

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from runtally.alerts.addresses import PrivateAddress, is_public, parse_url, resolve
 from runtally.alerts.channels.webhook import new_secret, sign
+from runtally.alerts.posting import PrivateAddress, is_public, parse_url, resolve
 from runtally.alerts.sender import MAX_ATTEMPTS, pause_after
 
 

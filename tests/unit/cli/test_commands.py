@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from runtally import BUILD
-from runtally.db.reasons import REFUSED
+from runtally.db.connecting import REFUSED
 from tests.serving import free_port
 from webapp.cli import COMMANDS, main
 

@@ -130,7 +130,7 @@ def test_a_worker_that_refuses_to_start_ends_the_service(workers: Workers, log: 
 
 
 def test_the_parent_of_several_workers_imports_nothing_that_only_they_need() -> None:
-    script = "import sys, webapp.cli.serve, webapp.cli.preparing, webapp.cli.supervisor; print(*sys.modules)"
+    script = "import sys, webapp.cli.serve, webapp.cli.supervisor, webapp.cli.supervisor; print(*sys.modules)"
 
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)  # noqa: S603  # Ours.
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from runtally.db import stall_breaker
+from runtally.db import batcher
 from runtally.db.database import Database
 from runtally.errors import RuntallyError, StoreBusy, StoreUnavailable
 from runtally.limits import limiter as module
@@ -75,7 +75,7 @@ async def test_requests_are_refused_while_the_store_hangs(monkeypatch: pytest.Mo
     first = asyncio.create_task(limiter.take("k", TEN))
     await store.is_asked.wait()
 
-    monkeypatch.setattr(stall_breaker, "STUCK_SECONDS", -1.0)
+    monkeypatch.setattr(batcher, "STUCK_SECONDS", -1.0)
     with pytest.raises(StoreBusy):
         await limiter.take("k", TEN)
 

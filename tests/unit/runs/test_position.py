@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtally.errors import InvalidFilter
-from runtally.runs.position import Direction, Place, Position, ScanBounds
+from runtally.runs.values import Direction, Place, Position, ScanBounds
 
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
 

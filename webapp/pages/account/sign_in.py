@@ -12,8 +12,8 @@ from api.current import services
 from runtally.access import users
 from runtally.errors import Detail, InvalidKey, PasswordsBusy, RateLimited, StoreUnavailable
 from webapp import sessions
+from webapp.addresses import safe_path
 from webapp.form import Form, sent_form
-from webapp.links import safe_path
 from webapp.rendering import Page, render, render_refused, see_other
 
 NO_KEY = InvalidKey("Enter a key.", details=(Detail("key", "Enter a key."),))

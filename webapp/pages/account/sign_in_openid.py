@@ -11,9 +11,8 @@ from runtally.access.openid import Attempt, OpenIdProvider, Person, ProviderUnav
 from runtally.errors import InvalidCredentials, NotFound, RateLimited
 from runtally.settings import OpenIdSettings
 from webapp import sessions
-from webapp.addresses import url_of
+from webapp.addresses import safe_path, url_of
 from webapp.form import Form
-from webapp.links import safe_path
 from webapp.pages.account.sign_in import refused
 from webapp.rendering import see_other
 

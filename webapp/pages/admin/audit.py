@@ -19,8 +19,8 @@ from runtally.models.audit import AuditEntry
 from runtally.settings import MAIN
 from runtally.units import TOKEN_KINDS
 from webapp import formats
+from webapp.addresses import chosen_project
 from webapp.form import Form
-from webapp.links import chosen_project
 from webapp.pages.admin.frame import Frame, frame
 from webapp.rendering import Page, render
 from webapp.security import admin

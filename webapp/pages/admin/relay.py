@@ -11,8 +11,7 @@ from api.current import actor, services
 from runtally.audit import Change, record
 from runtally.cells.cell import Cell
 from runtally.fields import trimmed
-from runtally.reporting.outbox_queries import ParkedRun, retry_parked, select_parked
-from runtally.reporting.read import RelayStatus, get_relay_status
+from runtally.reporting.outbox_queries import ParkedRun, RelayStatus, get_relay_status, retry_parked, select_parked
 from runtally.settings import RelayMode, Settings
 from webapp import formats
 from webapp.form import sent_form

@@ -13,16 +13,15 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from api.current import actor, services
 from runtally.access import invitations, users
-from runtally.access.roles import Grant
+from runtally.access.scopes import Grant
 from runtally.access.users import Account
 from runtally.errors import Detail, InvalidUser, NotFound
 from runtally.fields import trimmed
 from runtally.models.user import Invitation, Role
 from runtally.usage.report import ListedProject
 from webapp import formats
-from webapp.addresses import server_url
+from webapp.addresses import join_url, server_url
 from webapp.form import Form, sent_form
-from webapp.links import join_url
 from webapp.pages.admin.frame import Frame, frame
 from webapp.rendering import Page, render, see_other
 from webapp.security import admin

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from runtally.clock import DAY
 from runtally.runs.agent_figures import AgentFigures, Refused, Reported
-from runtally.runs.run_group_queries import RunGroup
+from runtally.runs.run_groups import RunGroup
 from runtally.usage.agents import AGENT, REPOSITORY, TEAM, AgentDetails, AgentReport, AgentSession, Purpose
 from runtally.usage.dimensions import MODEL, NO_VALUE, OTHER, USER, Dimension
 from runtally.usage.summary import Summary

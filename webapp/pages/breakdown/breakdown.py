@@ -32,11 +32,10 @@ from runtally.usage.timeline import BucketWidth
 from runtally.usage.tracked_keys import read_tracked_keys
 from runtally.usage.window import Window
 from webapp import formats, words
-from webapp.addresses import address_of, escaped_value
+from webapp.addresses import address_of, chosen_project, escaped_value, requested_project
 from webapp.charts import series
 from webapp.charts.metrics import Metric
 from webapp.charts.series import Groups
-from webapp.links import chosen_project, requested_project
 from webapp.pages.breakdown.rows import KEYS, NAMES, TITLES, Column, Group, Key, groups_of, table_of_groups
 from webapp.pages.panel.chart_answer import read_slots
 from webapp.pages.panel.grouping import group_menu, read_hidden, read_names

@@ -33,13 +33,12 @@ from runtally.usage.snapshots import Snapshots
 from runtally.usage.timeline import Timeline
 from runtally.usage.window import TimeSpan, Window
 from webapp import formats, words
-from webapp.addresses import address_of
+from webapp.addresses import address_of, chosen_project, requested_project
 from webapp.charts import axes, quality
 from webapp.charts.chart import Chart
 from webapp.charts.colours import OTHER as OTHER_SLOT
 from webapp.charts.drawing import Series
 from webapp.charts.series import MAX_SERIES
-from webapp.links import chosen_project, requested_project
 from webapp.pages.breakdown.breakdown import csv_address, read_head
 from webapp.pages.panel.chart_answer import payload_of, read_slots
 from webapp.pages.panel.grouping import read_names

@@ -14,9 +14,9 @@ from quart.typing import ResponseReturnValue
 from api.current import actor, services
 from runtally.access.scopes import Scope, demand
 from runtally.errors import NotFound
-from runtally.experiments.compare import Arm, Comparison, read_arm
 from runtally.experiments.estimate import Difference, Estimate
 from runtally.experiments.queries import select_newest_keys
+from runtally.experiments.read import Arm, Comparison, read_arm
 from runtally.experiments.verdict import Measure
 from runtally.runs.read import MAX_EXPERIMENTS
 from runtally.usage.window import Range

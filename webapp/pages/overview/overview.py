@@ -33,7 +33,6 @@ from runtally.usage.tracked_keys import read_tracked_keys
 from webapp import words
 from webapp.addresses import server_url
 from webapp.caching import recent_changes, unchanged
-from webapp.first_run import EXAMPLE_PROJECT, first_run_command, otlp_variables
 from webapp.form import Form
 from webapp.pages.overview.project_rows import Column, Columns, ProjectList, page_of, project_list_of, search
 from webapp.pages.panel.grouping import read_chart_groups, read_names, read_page_groups
@@ -42,6 +41,7 @@ from webapp.pages.runs.rows import NEWEST, RunList, newest_of
 from webapp.pages.runs.send_runs import KEY_FORM
 from webapp.rendering import Page, no_content, render
 from webapp.security import signed_in
+from webapp.snippets import EXAMPLE_PROJECT, first_run_command, otlp_variables
 from webapp.sorting import Sorting
 from webapp.view import View
 

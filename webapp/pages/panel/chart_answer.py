@@ -10,13 +10,13 @@ from api.current import actor, services
 from runtally.access.scopes import Scope, demand
 from runtally.errors import NotFound
 from runtally.usage.dimensions import BY_MODEL, STATUS, Dimension
+from webapp.addresses import requested_project
 from webapp.caching import ASK_FIRST
 from webapp.charts import specs
 from webapp.charts.chart import Chart
 from webapp.charts.colours import slots_of
 from webapp.charts.series import STATUS_SLOTS
 from webapp.charts.svg import Look, svg_of
-from webapp.links import requested_project
 
 
 def charted_project() -> str:

@@ -20,9 +20,8 @@ from runtally.usage.read import is_comparable, readable
 from runtally.usage.reader import UsageReader
 from runtally.usage.tracked_keys import read_tracked_keys
 from webapp import formats, words
-from webapp.addresses import address_of
+from webapp.addresses import address_of, requested_project
 from webapp.caching import recent_changes, unchanged
-from webapp.links import requested_project
 from webapp.pages.panel.grouping import read_names
 from webapp.pages.panel.narrowing import toggled
 from webapp.pages.panel.panel import compared_with

@@ -18,8 +18,7 @@ from runtally.pricing import bulk as changes_of_prices
 from runtally.pricing import entries, registry
 from runtally.pricing.bulk import ALL_AMOUNTS, How, Planned
 from runtally.pricing.draft import Draft
-from runtally.runs.model_usage import ModelUsage, read_usage_by_day
-from runtally.runs.what_if import cost_at
+from runtally.runs.what_if import ModelUsage, cost_at, read_usage_by_day
 from webapp import changes, formats
 from webapp.addresses import address_of, path_to
 from webapp.form import Form, sent_form

@@ -21,8 +21,7 @@ from runtally.pricing.draft import MAX_ALIASES, MAX_PATTERN, Draft, read_draft
 from runtally.pricing.expressions import InvalidExpression
 from runtally.pricing.queries import MAX_MODELS
 from runtally.pricing.registry import Covered, Names, covered_by
-from runtally.runs.model_usage import ModelUsage, read_usage_by_day
-from runtally.runs.what_if import Target, cost_at, suppose
+from runtally.runs.what_if import ModelUsage, Target, cost_at, read_usage_by_day, suppose
 from runtally.units import Usage
 from webapp import changes, formats
 from webapp.rendering import Page, render

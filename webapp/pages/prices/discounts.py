@@ -15,8 +15,8 @@ from runtally.models.price import ProjectDiscount
 from runtally.money import plain
 from runtally.pricing import discounts as project_discounts
 from runtally.pricing import registry
+from webapp.addresses import requested_project
 from webapp.form import Form, sent_form
-from webapp.links import requested_project
 from webapp.pages.prices.frame import PricesFrame, period_of, prices_frame
 from webapp.pages.prices.names import Names, names_in_use
 from webapp.rendering import Page, render, see_other

@@ -22,12 +22,11 @@ from runtally.usage.reader import UsageReader
 from runtally.usage.report import KnownProject, Report
 from runtally.usage.window import Range
 from webapp import zone
-from webapp.addresses import address_of, path_to, url_of
+from webapp.addresses import address_of, path_to, requested_project, safe_path, url_of
 from webapp.caching import recent_changes, unchanged
 from webapp.charts.chart import Chart
 from webapp.charts.costs import burn_down
 from webapp.charts.metrics import Metric, name_of
-from webapp.links import requested_project, safe_path
 from webapp.pages.panel.chart_answer import charted_project, payload_of, picture_of
 from webapp.pages.panel.grouping import read_chart_groups, read_names, read_page_groups
 from webapp.pages.panel.marks import all_marks, read_moments

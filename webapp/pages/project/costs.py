@@ -19,17 +19,15 @@ from runtally.db.database import Connection
 from runtally.errors import Detail, Forbidden, InvalidPrice, NotFound
 from runtally.models.project import Project
 from runtally.pricing.draft import read_time
-from runtally.runs.drift_queries import Drift, select_drifts
-from runtally.runs.model_usage import ModelUsage, read_usage_by_day
-from runtally.runs.what_if import Supposition, Target, Writes, read_alike, suppose
+from runtally.runs.agent_figures import Drift, select_drifts
+from runtally.runs.what_if import ModelUsage, Supposition, Target, Writes, read_alike, read_usage_by_day, suppose
 from runtally.units import FURTHER
 from runtally.usage.snapshots import Snapshots
 from runtally.usage.window import TimeSpan
 from webapp import changes, formats
-from webapp.addresses import address_of
+from webapp.addresses import address_of, requested_project
 from webapp.charts.costs import SupposedDay, what_if_by_day
 from webapp.form import Form
-from webapp.links import requested_project
 from webapp.pages.panel.chart_answer import payload_of
 from webapp.pages.prices.frame import day
 from webapp.pages.prices.names import Names, names_of

@@ -14,8 +14,8 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from api.access import public
 from api.current import actor, services
 from runtally.access import embeds, passwords, projects, shared_links
-from runtally.access.queries import OpenLink
 from runtally.access.scopes import Scope, may
+from runtally.access.shared_links import OpenLink
 from runtally.audit import Actor, ActorKind
 from runtally.errors import InvalidCredentials, InvalidLink, InvalidName, PasswordsBusy, RateLimited
 from runtally.models.project import SharedLink

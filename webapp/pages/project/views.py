@@ -20,9 +20,8 @@ from runtally.errors import InvalidFilter, InvalidName, NotFound
 from runtally.models.project import Project, SavedView
 from runtally.usage.dimensions import METADATA, NO_VALUE, OTHER, canonical_key
 from webapp import formats
-from webapp.addresses import path_to
+from webapp.addresses import path_to, safe_path
 from webapp.form import Form, sent_form
-from webapp.links import safe_path
 from webapp.project_pages import PLACES, REPORTS, SIDES, VALUE, is_known
 from webapp.rendering import Page, render, see_other, wants_part
 from webapp.security import signed_in

@@ -10,10 +10,9 @@ from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.access.scopes import Scope, demand, may
-from runtally.runs.failure_queries import FailureCount, FailureKey, select_latest
-from runtally.runs.failures import MAX_FAILED_RUNS, Failures, read_failures
+from runtally.runs.archived import RunSource
+from runtally.runs.failures import MAX_FAILED_RUNS, FailureCount, FailureKey, Failures, read_failures, select_latest
 from runtally.runs.read import read_newest
-from runtally.runs.sources import RunSource
 from runtally.usage.dimensions import ERROR_CODE
 from runtally.usage.dimensions import OTHER as OTHER_VALUES
 from runtally.usage.filter import Outcome, Period, RunFilter

@@ -13,9 +13,19 @@ from api.current import actor, services
 from runtally.access.scopes import Scope, demand, may
 from runtally.errors import NotFound
 from runtally.money import USD_DECIMALS
-from runtally.runs.speed import MAX_RUNS, Speeds, read_speeds
-from runtally.runs.speed_queries import Model, Speed, SpeedMeasure
-from runtally.runs.spread_queries import COST_EDGES_USD, LATENCY_EDGES_MS, Counts, Spread, select_spread
+from runtally.runs.speed import (
+    COST_EDGES_USD,
+    LATENCY_EDGES_MS,
+    MAX_RUNS,
+    Counts,
+    Model,
+    Speed,
+    SpeedMeasure,
+    Speeds,
+    Spread,
+    read_speeds,
+    select_spread,
+)
 from runtally.usage.dimensions import MODEL
 from runtally.usage.filter import Period, RunFilter
 from runtally.usage.window import TimeSpan

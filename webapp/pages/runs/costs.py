@@ -15,7 +15,7 @@ from runtally.money import plain
 from runtally.pricing.cost import MILLION, Line, Price
 from runtally.pricing.match import PriceCandidate
 from runtally.pricing.rates import per_text
-from runtally.runs.explain import Explanation
+from runtally.runs.read import Explanation
 from webapp import formats
 from webapp.formats import Write
 

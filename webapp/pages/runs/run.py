@@ -16,7 +16,7 @@ from runtally.access import keys
 from runtally.access.scopes import Scope, demand
 from runtally.models.run import Status, StoredRun
 from runtally.runs import read
-from runtally.runs.sources import RunSource
+from runtally.runs.archived import RunSource
 from runtally.runs.totals import read_totals
 from runtally.runs.trace import Step, Trace
 from runtally.units import FURTHER

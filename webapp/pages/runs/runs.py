@@ -16,18 +16,17 @@ from runtally.audit import Actor
 from runtally.cells.cells import CellSnapshots
 from runtally.errors import ArchiveError, ArchiveTooLarge, Detail, InvalidFilter, MissingExtra
 from runtally.runs import read
+from runtally.runs.archived import RunSources
 from runtally.runs.export import Format, Part
-from runtally.runs.position import Direction, Position
 from runtally.runs.queries import select_projects_of_run
 from runtally.runs.sorting import MAX_PAGES, MOST_SORTED, PAGE_RUNS, Order, read_sorted
-from runtally.runs.sources import RunSources
 from runtally.runs.totals import read_missing_before, read_totals
-from runtally.runs.values import ListedRun, Totals
+from runtally.runs.values import Direction, ListedRun, Position, Totals
 from runtally.usage.filter import Period, RunFilter
 from runtally.usage.snapshots import Snapshots
 from runtally.usage.tracked_keys import read_tracked_keys
 from webapp import formats
-from webapp.links import chosen_project, path_in
+from webapp.addresses import chosen_project, path_in
 from webapp.pages.panel.narrowing import Chip, Choice, LiveSwitch, RangeMenu
 from webapp.pages.project.frame import ProjectHeading, heading_of
 from webapp.pages.runs.export import FRAMES, begun, exported, exported_in_frames

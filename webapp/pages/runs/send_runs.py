@@ -19,15 +19,13 @@ from runtally.errors import InvalidName, InvalidPayload, NotFound
 from runtally.fields import parse_project_id
 from runtally.models.project import ApiKey, Project
 from webapp import formats
-from webapp.addresses import address_of, server_url
-from webapp.first_run import EXAMPLE_PROJECT
+from webapp.addresses import address_of, chosen_project, server_url
 from webapp.form import Form, sent_form
-from webapp.links import chosen_project
 from webapp.pages.admin.clients import clients_table
 from webapp.rendering import Page, done, no_content, render, see_other
 from webapp.report import Table
 from webapp.security import admin, project_editor
-from webapp.snippets import Way, ways_to_send
+from webapp.snippets import EXAMPLE_PROJECT, Way, ways_to_send
 from webapp.zone import local
 
 PATH = "/projects/<project_id:project_id>/send"

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from quart import url_for
 
 from api.current import services
-from runtally.paths import path_of
+from runtally.ids import path_of
 from runtally.runs.export import Format
-from runtally.runs.position import Direction, Place
 from runtally.runs.sorting import Order, SortKey
+from runtally.runs.values import Direction, Place
 from runtally.usage.filter import Period, RunFilter
 from runtally.usage.window import EPOCH, LAST
 from webapp import formats

@@ -16,9 +16,8 @@ from runtally.runs.session import MAX_STEPS, PAGE_STEPS, Session, SessionStep, c
 from runtally.runs.values import ListedRun
 from runtally.usage.filter import Period
 from webapp import formats
-from webapp.addresses import address_of
+from webapp.addresses import address_of, requested_project
 from webapp.charts.costs import cost_so_far
-from webapp.links import requested_project
 from webapp.pages.panel.chart_answer import payload_of
 from webapp.pages.project.frame import ProjectHeading, heading_of
 from webapp.pages.runs.rows import TONES, count, moment, short, status_of

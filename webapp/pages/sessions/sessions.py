@@ -12,8 +12,18 @@ from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.access.scopes import Scope, demand
-from runtally.runs.run_group_queries import MAX_LOOKED_UP, GroupKind, GroupNames, GroupSort, RunGroup
-from runtally.runs.run_groups import MAX_PAGES, MAX_RUNS, GroupPage, ListQuestion, read_run_groups
+from runtally.runs.run_groups import (
+    MAX_LOOKED_UP,
+    MAX_PAGES,
+    MAX_RUNS,
+    GroupKind,
+    GroupNames,
+    GroupPage,
+    GroupSort,
+    ListQuestion,
+    RunGroup,
+    read_run_groups,
+)
 from runtally.usage.overview.project_queries import select_dropped_before
 from runtally.usage.window import TimeSpan
 from webapp import formats, report

@@ -7,8 +7,7 @@ from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
 from api.access import public
-from webapp.addresses import cookie_path, cookies_are_secure
-from webapp.links import safe_path
+from webapp.addresses import cookie_path, cookies_are_secure, safe_path
 from webapp.rendering import THEME_COOKIE, Page, Theme, done
 
 KEPT_FOR = timedelta(days=365)
