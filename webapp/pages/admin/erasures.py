@@ -2,7 +2,6 @@
 
 from typing import Any, ClassVar
 
-from msgspec import Struct
 from quart import Blueprint, url_for
 from quart.typing import ResponseReturnValue
 
@@ -13,6 +12,7 @@ from runtally.errors import InvalidErasure
 from runtally.models.audit import Erasure, ErasureState
 from webapp import formats
 from webapp.form import Form, sent_form
+from webapp.pages.admin.counted import Act, WorkPage, WorkRow, work_row
 from webapp.pages.admin.frame import Frame, frame
 from webapp.rendering import Page, render, see_other
 from webapp.report import Column, Head, Table, table_of
@@ -20,6 +20,12 @@ from webapp.security import admin
 
 PATH = "/admin/erasures"
 FORM = Form("erasure")
+CANCEL = Act("cancel", "Cancel")
+ACTS = {
+    ErasureState.COUNTING: (CANCEL,),
+    ErasureState.COUNTED: (Act("start", "Erase these runs for good", "button-danger"), CANCEL),
+    ErasureState.ERASING: (CANCEL,),
+}
 SAYS = {
     ErasureState.COUNTING: "Counting. Nothing is deleted yet.",
     ErasureState.COUNTED: "Counted. Nothing is deleted yet.",
@@ -31,21 +37,6 @@ SAYS = {
 blueprint = Blueprint("admin_erasures", __name__)
 
 
-class ErasureRow(Struct, frozen=True):
-    """An erasure, how far it is."""
-
-    id: int
-    url: str
-    label: str
-    state: str
-    author: str
-    at: str
-    seen: int
-    projects: int
-    problem: str | None
-    is_moving: bool
-
-
 class ErasuresPage(Page, frozen=True):
     """The latest erasures, and the form for another."""
 
@@ -53,26 +44,18 @@ class ErasuresPage(Page, frozen=True):
     tab_title: ClassVar[str] = "Erasures"
 
     frame: Frame
-    rows: tuple[ErasureRow, ...]
+    rows: tuple[WorkRow, ...]
     form: Form
 
 
-class ErasurePage(Page, frozen=True):
+class ErasurePage(WorkPage, frozen=True):
     """An erasure: what was counted or erased of each project."""
 
     fragment: ClassVar[str] = "admin/_erasure.html"
+    kind: ClassVar[str] = "Erasure"
 
     frame: Frame
-    one: ErasureRow
     names: tuple[str, ...]
-    says: str
-    acts: tuple[str, ...]
-    table: Table
-    form: Form
-
-    @property
-    def document_title(self) -> str:
-        return f"Erasure · {self.one.state}"
 
 
 @blueprint.get(PATH)
@@ -128,29 +111,20 @@ def _page(one: Erasure, form: Form) -> ErasurePage:
         one=_row(one),
         names=tuple(one.names),
         says="No project has runs of this user." if nothing else SAYS[state],
-        acts=("cancel",)
-        if nothing or state in {ErasureState.COUNTING, ErasureState.ERASING}
-        else ("start", "cancel")
-        if state is ErasureState.COUNTED
-        else (),
+        acts=(CANCEL,) if nothing else ACTS.get(state, ()),
         table=_table(one),
         form=form,
     )
 
 
-def _row(one: Erasure) -> ErasureRow:
-    return ErasureRow(
-        id=one.id or 0,
-        url=url_for("admin_erasures.erasure", erasure_id=one.id),
-        label=one.label,
-        state=one.state,
-        author=one.author,
-        at=formats.ago(one.created_at, services().clock()),
-        seen=one.seen,
-        projects=max(one.projects, one.seen),
-        problem=one.problem,
-        is_moving=one.state in {ErasureState.COUNTING, ErasureState.ERASING},
+def _row(one: Erasure) -> WorkRow:
+    url, whole = url_for("admin_erasures.erasure", erasure_id=one.id), max(one.projects, one.seen, 1)
+    is_moving = one.state in {ErasureState.COUNTING, ErasureState.ERASING}
+    progress = (
+        f"{formats.count(one.seen)} of {formats.count(max(one.projects, one.seen))} projects." if is_moving else ""
     )
+    now = services().clock()
+    return work_row(one, now, url=url, name=one.label, is_moving=is_moving, whole=whole, progress=progress)
 
 
 def _table(one: Erasure) -> Table:

@@ -5,7 +5,6 @@ from datetime import datetime
 from decimal import Decimal
 from typing import ClassVar
 
-from msgspec import Struct
 from quart import Blueprint, request, url_for
 from quart.typing import ResponseReturnValue
 from sqlmodel.ext.asyncio.session import AsyncSession
@@ -18,6 +17,7 @@ from runtally.pricing.repricing import repricer
 from runtally.pricing.repricing.repricer import Group, Scope, select_number
 from webapp import formats
 from webapp.form import Form, sent_form
+from webapp.pages.admin.counted import Act, WorkPage, WorkRow, work_row
 from webapp.pages.prices.frame import PricesFrame, period_of, prices_frame
 from webapp.pages.prices.names import Names, names_in_use
 from webapp.rendering import Page, render, see_other
@@ -29,14 +29,6 @@ SHOWN = 100
 FIELDS = ("project", "provider", "model", "since", "until")
 
 blueprint = Blueprint("repricing", __name__)
-
-
-class Act(Struct, frozen=True):
-    """The possible next actions."""
-
-    name: str
-    label: str
-    kind: str = ""
 
 
 START = Act("start", "Update these costs", "button-main")
@@ -61,22 +53,6 @@ RESULT_TEXT = {
 }
 
 
-class RepricingRow(Struct, frozen=True):
-    """A repricing, how far it is."""
-
-    id: int
-    url: str
-    scope: str
-    state: str
-    author: str
-    at: str
-    percent: int
-    seen: str
-    runs: str
-    is_moving: bool
-    is_under_way: bool
-
-
 class RepricingsPage(Page, frozen=True):
     """The latest repricings, and a form for another."""
 
@@ -85,27 +61,19 @@ class RepricingsPage(Page, frozen=True):
 
     frame: PricesFrame
     form: Form
-    rows: tuple[RepricingRow, ...]
+    rows: tuple[WorkRow, ...]
     projects: tuple[tuple[str, str], ...]
     names: Names
 
 
-class RepricingPage(Page, frozen=True):
+class RepricingPage(WorkPage, frozen=True):
     """A repricing: its scope, its progress and its changes."""
 
     fragment: ClassVar[str] = "prices/_repricing.html"
+    kind: ClassVar[str] = "Repricing"
 
     frame: PricesFrame
-    one: RepricingRow
-    result: str
-    acts: tuple[Act, ...]
-    table: Table
     hidden: int
-    form: Form
-
-    @property
-    def document_title(self) -> str:
-        return f"Repricing · {self.one.state}"
 
 
 @blueprint.get(PATH)
@@ -193,7 +161,7 @@ def _page(found: Repricing, form: Form) -> RepricingPage:
     return RepricingPage(
         frame=prices_frame("repricing.repricings"),
         one=_row(found, services().clock()),
-        result=RESULT_TEXT.get(state, compared),
+        says=RESULT_TEXT.get(state, compared),
         acts=() if nothing_changes else ACTS[state],
         table=_table(groups),
         hidden=max(len(groups) - SHOWN, 0),
@@ -201,23 +169,21 @@ def _page(found: Repricing, form: Form) -> RepricingPage:
     )
 
 
-def _row(one: Repricing, now: datetime) -> RepricingRow:
+def _row(one: Repricing, now: datetime) -> WorkRow:
     state = RepricingState(one.state)
     names = [name for name in (one.project_id, one.provider, one.model) if name]
     period = period_of(one.since, one.until)
-    return RepricingRow(
-        id=one.id or 0,
+    is_moving = state in {RepricingState.COMPARING, RepricingState.RUNNING}
+    # The number of runs is rounded up to whole buckets, and more may have come.
+    progress = f"{formats.count(one.seen)} of about {formats.count(max(one.runs, one.seen))} runs checked."
+    return work_row(
+        one,
+        now,
         url=url_for("repricing.repricing", repricing_id=one.id),
-        scope=" · ".join((*(names or ["All runs"]), *([] if period == "always" else [period]))),
-        state=one.state,
-        author=one.author,
-        at=formats.ago(one.created_at, now),
-        # The number of runs is rounded up to whole buckets, and more may have come.
-        percent=min(100 * one.seen // max(one.runs, 1), 99),
-        seen=formats.count(one.seen),
-        runs=formats.count(max(one.runs, one.seen)),
-        is_moving=state in {RepricingState.COMPARING, RepricingState.RUNNING},
-        is_under_way=state in {RepricingState.COMPARING, RepricingState.RUNNING, RepricingState.PAUSED},
+        name=" · ".join((*(names or ["All runs"]), *([] if period == "always" else [period]))),
+        is_moving=is_moving,
+        whole=max(one.runs, one.seen + 1),
+        progress=progress if is_moving or state is RepricingState.PAUSED else "",
     )
 
 

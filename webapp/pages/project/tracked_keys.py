@@ -28,12 +28,10 @@ class TrackedKeyRow(Struct, frozen=True):
     """A key that is tracked, or whose sums are being deleted."""
 
     key: str
-    state: str
+    facts: tuple[str, ...]
     percent: int | None
     """Share of the past that is counted, while it is being counted."""
     may_untrack: bool
-    since: str
-    """First day of its totals, where they lack earlier ones."""
 
 
 class Suggestion(Struct, frozen=True):
@@ -60,7 +58,7 @@ class TrackedKeysPage(SettingsPage, frozen=True):
     @property
     def is_under_way(self) -> bool:
         """Whether a key is being filled or deleted, so that the section should refresh itself."""
-        return any(row.state for row in self.rows)
+        return any(row.percent is not None or not row.may_untrack for row in self.rows)
 
 
 @blueprint.get(f"{PATH}/tracked-keys")
@@ -112,16 +110,10 @@ async def _page(session: AsyncSession, project_id: str) -> TrackedKeysPage:
 
 
 def _row(tracked: tracking.Tracked) -> TrackedKeyRow:
-    percent = int(100 * tracked.filled)
-    state = {
-        KeyState.FILLING: f"Counting earlier runs: {percent}%",
-        KeyState.DROPPING: "Deleting its totals",
-    }.get(tracked.state, "")
-    is_filling = tracked.state is KeyState.FILLING
-    return TrackedKeyRow(
-        tracked.key,
-        state,
-        percent if is_filling else None,
-        tracked.state is not KeyState.DROPPING,
-        tracked.complete_since.isoformat() if tracked.complete_since else "",
+    percent = int(100 * tracked.filled) if tracked.state is KeyState.FILLING else None
+    is_dropping, since = tracked.state is KeyState.DROPPING, tracked.complete_since
+    state = (
+        f"Counting earlier runs: {percent}%" if percent is not None else "Deleting its totals" if is_dropping else ""
     )
+    lacks = f"Totals since {since.isoformat()}: earlier runs were deleted before it became tracked" if since else ""
+    return TrackedKeyRow(tracked.key, tuple(filter(None, (state, lacks))), percent, not is_dropping)
