@@ -11,9 +11,8 @@ from pathlib import Path
 from runtally.db.database import Database
 from runtally.ingest.queries import insert_runs
 from runtally.reporting.outbox_queries import RelayStatus, get_relay_status
-from runtally.reporting.push import Pusher
 from runtally.reporting.relay import MAX_ATTEMPTS, MAX_PAUSE, Relay
-from runtally.reporting.remote import RemoteRelay
+from runtally.reporting.remote import Pusher, RemoteRelay
 from tests.commands import Finished, run_beside, started
 from tests.documents import NOW, SYNC_SECRET, make_stored_run
 from tests.serving import settings_for

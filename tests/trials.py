@@ -8,7 +8,7 @@ import httpx
 from runtally.audit import OPERATOR
 from runtally.db.database import Database
 from runtally.experiments import edit
-from runtally.experiments.rule import Rule
+from runtally.experiments.verdict import Rule
 from tests.factories import make_run
 
 SVG = "image/svg+xml"

@@ -2,8 +2,7 @@
 
 from decimal import Decimal
 
-from runtally.experiments.rule import Window
-from runtally.experiments.verdict import Measure, Outcome, Verdict
+from runtally.experiments.verdict import Measure, Outcome, Verdict, Window
 from webapp import formats
 
 NAMES = {

@@ -31,9 +31,8 @@ from webapp.addresses import address_of
 from webapp.charts.metrics import Metric
 from webapp.charts.series import range_name
 from webapp.project_pages import GROUPED, OVERVIEW, RUNS, TABLES, ProjectPage
-from webapp.ranges import Calendar, calendar_in
 from webapp.words import NOT_IN_CHARTS
-from webapp.zone import in_utc
+from webapp.zone import Calendar, calendar_in, in_utc
 
 Choice = TypeVar("Choice", bound=StrEnum)
 

@@ -14,8 +14,7 @@ from runtally.access.scopes import Scope
 from runtally.budgets import edit as budgets
 from runtally.budgets.edit import ALERT_PERCENTS
 from runtally.experiments import edit as experiments
-from runtally.experiments.rule import Rule, Window
-from runtally.experiments.verdict import Thresholds
+from runtally.experiments.verdict import Rule, Thresholds, Window
 from runtally.fields import trimmed
 from runtally.models.dimension import KeyState
 from runtally.money import plain

@@ -11,8 +11,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.audit import Actor, Change, record
 from runtally.errors import Detail, InvalidName, NotFound
-from runtally.experiments.rule import Rule, Window, validate
-from runtally.experiments.verdict import Thresholds
+from runtally.experiments.verdict import Rule, Thresholds, Window, validate
 from runtally.fields import MAX_NAME, trimmed
 from runtally.models.experiment import Experiment
 

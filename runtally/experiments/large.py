@@ -17,8 +17,7 @@ from runtally.clock import start_of_day
 from runtally.db.database import Connection
 from runtally.experiments import queries
 from runtally.experiments.queries import Day, ExactTotals, RunSpan
-from runtally.experiments.rule import MAX_WINDOW_RUNS, Measured, Rule, Window
-from runtally.experiments.verdict import Stats
+from runtally.experiments.verdict import MAX_WINDOW_RUNS, Measured, Rule, Stats, Window
 from runtally.usage.days.version_queries import select_versions
 from runtally.usage.memo import DayMemo
 

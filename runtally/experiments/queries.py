@@ -9,8 +9,7 @@ import asyncpg
 
 from runtally.db.database import Connection
 from runtally.experiments.estimate import Sample
-from runtally.experiments.rule import MAX_SAMPLE_RUNS, MAX_WINDOW_RUNS, Measured, Rule, Window
-from runtally.experiments.verdict import Stats, Thresholds
+from runtally.experiments.verdict import MAX_SAMPLE_RUNS, MAX_WINDOW_RUNS, Measured, Rule, Stats, Thresholds, Window
 from runtally.models.measures import columns_over_runs, measures_named
 from runtally.usage.summary_queries import totals_reader
 from runtally.usage.totals import Totals

@@ -10,8 +10,7 @@ from runtally.db.database import Connection
 from runtally.errors import NotFound
 from runtally.experiments import estimate, large, queries
 from runtally.experiments.estimate import Difference, Estimate, Sample
-from runtally.experiments.rule import MAX_SAMPLE_RUNS, Measured
-from runtally.experiments.verdict import Stats, Verdict, verdict_of
+from runtally.experiments.verdict import MAX_SAMPLE_RUNS, Measured, Stats, Verdict, verdict_of
 from runtally.usage.memo import DayMemo
 
 HISTORY_DAYS = 30

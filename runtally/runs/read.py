@@ -16,10 +16,10 @@ from runtally.models.run import StoredRun
 from runtally.pricing.cost import Line, Price, lines_of, price_for_run
 from runtally.pricing.match import Discount, PriceCandidate, less_discount
 from runtally.pricing.queries import select_candidate, select_discounts
-from runtally.runs import archived, queries, rollup_queries
+from runtally.runs import archived, queries
 from runtally.runs.archived import RunSource, RunSources, of_each
-from runtally.runs.scan import conditions_of, find_scan_bounds
-from runtally.runs.trace import Trace, trace_of
+from runtally.runs.scan import conditions_of, find_scan_bounds, select_names
+from runtally.runs.session import Trace, trace_of
 from runtally.runs.values import Chunk, Direction, Extremes, Latencies, ListedRun, Place, Position, Scan, Totals
 from runtally.usage.filter import RunFilter
 from runtally.usage.summary import Group
@@ -256,7 +256,7 @@ async def read_names(sources: RunSources, project_id: str | None, projects: Sequ
 
 async def _names(connection: Connection, project_id: str | None, projects: Sequence[str] | None) -> Names:
     found = await queries.select_projects(connection, projects)
-    models = await rollup_queries.select_names(connection, project_id, MAX_MODELS)
+    models = await select_names(connection, project_id, MAX_MODELS)
     return Names(found, models, await queries.select_experiments(connection, project_id, MAX_EXPERIMENTS))
 
 

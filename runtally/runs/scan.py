@@ -1,8 +1,8 @@
 """The conditions of a scan over runs, and its bounds in time, which are found from the rollups.
 
 A scan over one project needs them only to skip the time in which a provider or model was not used. One over all
-projects reads each of them, so it must know beforehand how far it may go. No page
-reads a whole table: what one request may read is limited, and lists say since when they are.
+projects reads each of them, so it must know beforehand how far it may go. No page reads
+a whole table: what one request may read is limited, and lists say since when they are.
 """
 
 from collections.abc import Iterator
@@ -10,14 +10,172 @@ from datetime import datetime, timedelta
 
 from runtally.clock import DAY
 from runtally.db.database import Connection
-from runtally.models.rollup import GRAINS, Grain
-from runtally.runs import queries, rollup_queries
-from runtally.runs.rollup_queries import MAX_BUCKETS
-from runtally.runs.values import Direction, Position, Presence, ScanBounds
+from runtally.models.rollup import ALL_PROJECTS, GRAINS, Grain, RollupScope
+from runtally.runs import queries
+from runtally.runs.values import Direction, Position, Presence, ScanBounds, Totals
 from runtally.usage.conditions import Conditions
 from runtally.usage.dimensions import OTHER_NAME
 from runtally.usage.filter import Outcome, RunFilter
+from runtally.usage.sums.tables import SLICES, TOTALS
 from runtally.usage.window import MARGIN
+
+MAX_BUCKETS = 1_000
+
+# What runs of a status cost is kept; how many of them have no price is not, so with any there is no cost to tell.
+SELECT_ROLLED_UP_TOTALS = f"""
+SELECT coalesce(sum(CASE $7::text WHEN 'success' THEN runs - errors - timeouts
+                                   WHEN 'failed' THEN errors + timeouts
+                                   WHEN 'error' THEN errors
+                                   WHEN 'timeout' THEN timeouts
+                                   ELSE runs END), 0)::bigint AS runs,
+       CASE WHEN $7 IS NULL OR coalesce(sum(unpriced), 0) = 0
+            THEN coalesce(sum(CASE $7 WHEN 'success' THEN cost_usd - error_cost_usd - timeout_cost_usd
+                                      WHEN 'failed' THEN error_cost_usd + timeout_cost_usd
+                                      WHEN 'error' THEN error_cost_usd
+                                      WHEN 'timeout' THEN timeout_cost_usd
+                                      ELSE cost_usd END), 0) END AS cost_usd,
+       CASE WHEN $7 IS NULL THEN coalesce(sum(unpriced), 0)::bigint ELSE 0 END AS unpriced
+  FROM {SLICES.rows} AS held
+ WHERE project_id = $1
+   AND grain = $2
+   AND bucket >= coalesce($3::timestamptz, '-infinity')
+   AND bucket < coalesce($4::timestamptz, 'infinity')
+   AND ($5::text IS NULL OR provider = $5)
+   AND ($6::text IS NULL OR model = $6)
+"""
+
+SELECT_DROPPED_BEFORE = """
+SELECT max(dropped_before)
+  FROM projects
+ WHERE ($1::text IS NULL OR id = $1)
+"""
+
+SELECT_NAMES = f"""
+  SELECT provider,
+         model
+    FROM {SLICES.rows} AS held
+   WHERE project_id = $1
+     AND grain = {GRAINS[-1].minutes}
+     AND ($2 = '' OR strpos(lower(model), $2) > 0)
+GROUP BY provider, model
+  HAVING sum(runs) > 0
+ORDER BY sum(runs) DESC, provider, model
+   LIMIT $3
+"""
+
+# Buckets of the longest grain: they are the fewest, and kept for ever.
+SELECT_PRESENCE = f"""
+SELECT coalesce(sum(runs), 0)::bigint AS runs,
+       coalesce(array_agg(DISTINCT model), '{{}}') AS models,
+       max(bucket) FILTER (WHERE bucket <= $4) AS last,
+       min(bucket) FILTER (WHERE bucket > $4::timestamptz - interval '{GRAINS[-1].minutes} minutes') AS next
+  FROM (SELECT bucket, model, sum(runs) AS runs
+          FROM {SLICES.rows} AS held
+         WHERE project_id = $1
+           AND grain = {GRAINS[-1].minutes}
+           AND ($2::text IS NULL OR provider = $2)
+           AND ($3::text IS NULL OR model = $3)
+      GROUP BY bucket, model
+        HAVING sum(runs) > 0) AS used
+"""
+
+SELECT_ENDS = f"""
+SELECT min(bucket),
+       max(bucket)
+  FROM (SELECT bucket
+          FROM {SLICES.rows} AS held
+         WHERE project_id = $1
+           AND grain = $2
+           AND bucket >= $3
+           AND bucket < $4
+           AND ($5::text IS NULL OR provider = $5)
+           AND ($6::text IS NULL OR model = $6)
+      GROUP BY bucket
+        HAVING sum(runs) > 0) AS used
+"""
+
+_SELECT_BUCKETS = f"""
+  SELECT bucket,
+         sum({{counted}})::bigint AS runs
+    FROM {TOTALS.rows} AS held
+   WHERE project_id = $1
+     AND grain = $2
+     AND {{side}}
+GROUP BY bucket
+ORDER BY bucket {{way}}
+   LIMIT $4
+"""
+SELECT_BUCKETS_BEFORE = _SELECT_BUCKETS.format(counted="runs", side="bucket <= $3", way="DESC")
+SELECT_BUCKETS_AFTER = _SELECT_BUCKETS.format(
+    counted="runs", side="bucket > $3::timestamptz - make_interval(mins => $2::int)", way="ASC"
+)
+_FAILED = "sum(errors + timeouts)"
+SELECT_FAILED_BEFORE = SELECT_BUCKETS_BEFORE.replace("sum(runs)", _FAILED)
+SELECT_FAILED_AFTER = SELECT_BUCKETS_AFTER.replace("sum(runs)", _FAILED)
+
+
+async def select_rolled_up_totals(
+    connection: Connection, run_filter: RunFilter, minutes: int, since: datetime | None, until: datetime | None
+) -> Totals:
+    """Add up whole buckets for a filter that names no more than project, provider, model and status."""
+    [row] = await connection.fetch(
+        SELECT_ROLLED_UP_TOTALS,
+        RollupScope(run_filter.project_id).key,
+        minutes,
+        since,
+        until,
+        run_filter.provider,
+        run_filter.model,
+        run_filter.status,
+    )
+    return Totals(*row)
+
+
+async def select_dropped_before(connection: Connection, project_id: str | None) -> datetime | None:
+    """Read the time before which the project, or any project, dropped runs: rollups still include them."""
+    dropped_before: datetime | None = await connection.fetchval(SELECT_DROPPED_BEFORE, project_id)
+    return dropped_before
+
+
+async def select_names(
+    connection: Connection, project_id: str | None, most: int, text: str = ""
+) -> tuple[tuple[str, str], ...]:
+    """Read provider and model of the project's runs, or those of all projects: so many, those with most runs, by name.
+
+    With a text, which is in lower case, only of models whose name has it.
+    """
+    rows = await connection.fetch(SELECT_NAMES, RollupScope(project_id).key, text, most)
+    return tuple(sorted((row[0], row[1]) for row in rows))
+
+
+async def select_presence(connection: Connection, run_filter: RunFilter, at: datetime) -> Presence:
+    [row] = await connection.fetch(
+        SELECT_PRESENCE, RollupScope(run_filter.project_id).key, run_filter.provider, run_filter.model, at
+    )
+    return Presence(*row)
+
+
+async def select_ends(
+    connection: Connection, run_filter: RunFilter, grain: Grain, since: datetime, until: datetime
+) -> tuple[datetime | None, datetime | None]:
+    """Read the first and the last bucket in which a provider or model was used."""
+    project_id = RollupScope(run_filter.project_id).key
+    [row] = await connection.fetch(
+        SELECT_ENDS, project_id, grain.minutes, since, until, run_filter.provider, run_filter.model
+    )
+    return row[0], row[1]
+
+
+async def select_buckets(  # noqa: PLR0913  # The parameters of the statement, and which of four it is.
+    connection: Connection, minutes: int, at: datetime, direction: Direction, limit: int, *, only_failed: bool
+) -> list[tuple[datetime, int]]:
+    """Read the next buckets of all projects together, from a time on, and how many runs are in each."""
+    if direction is Direction.OLDER:
+        sql = SELECT_FAILED_BEFORE if only_failed else SELECT_BUCKETS_BEFORE
+    else:
+        sql = SELECT_FAILED_AFTER if only_failed else SELECT_BUCKETS_AFTER
+    rows = await connection.fetch(sql, ALL_PROJECTS.key, minutes, at, limit)
+    return [(row["bucket"], row["runs"]) for row in rows]
 
 
 def conditions_of(
@@ -67,7 +225,7 @@ async def find_scan_bounds(
     at = position.place.occurred_at if position.place else run_filter.ends_at(now) or now + MARGIN
     begin = None
     if run_filter.provider is not None or run_filter.model is not None:
-        presence = await rollup_queries.select_presence(connection, run_filter, at)
+        presence = await select_presence(connection, run_filter, at)
         if presence.runs <= FEW_RUNS:
             return ScanBounds(models=presence.models, is_empty=not presence.runs)
         begin = await _begin(connection, run_filter, presence, now, position.direction)
@@ -94,7 +252,7 @@ async def _begin(
     if bucket is None:
         return None
     grain = _grain_at(bucket, now, Direction.NEWER)
-    first, last = await rollup_queries.select_ends(connection, run_filter, grain, bucket, bucket + _COARSEST)
+    first, last = await select_ends(connection, run_filter, grain, bucket, bucket + _COARSEST)
     if direction is Direction.NEWER:
         return first or bucket
     return last + grain.length if last else bucket + _COARSEST
@@ -106,9 +264,7 @@ async def _end(  # noqa: PLR0913  # Each says something else about the walk.
     grain = _grain_at(at, now, direction)
     only_failed = run_filter.status not in {None, Outcome.SUCCESS}
     for limit in (FEW_BUCKETS, MAX_BUCKETS):
-        found = await rollup_queries.select_buckets(
-            connection, grain.minutes, at, direction, limit, only_failed=only_failed
-        )
+        found = await select_buckets(connection, grain.minutes, at, direction, limit, only_failed=only_failed)
         if len(found) < limit or sum(runs for _, runs in found[1:]) >= steps:
             break
     runs_passed = 0
@@ -148,7 +304,7 @@ async def find_bound(connection: Connection, run_filter: RunFilter, now: datetim
     """
     if run_filter.project_id is not None:
         if run_filter.provider is not None or run_filter.model is not None:
-            presence = await rollup_queries.select_presence(connection, run_filter, now)
+            presence = await select_presence(connection, run_filter, now)
             if presence.runs <= runs:
                 return None
         return await queries.select_nth_newest(connection, conditions_of(_indexed(run_filter), now), runs)
@@ -156,12 +312,12 @@ async def find_bound(connection: Connection, run_filter: RunFilter, now: datetim
         return None
     since = run_filter.starts_at(now)
     at = run_filter.ends_at(now) or now + MARGIN
-    days = await rollup_queries.select_buckets(
+    days = await select_buckets(
         connection,
         DAY // timedelta(minutes=1),
         at,
         Direction.OLDER,
-        rollup_queries.MAX_BUCKETS,
+        MAX_BUCKETS,
         only_failed=run_filter.status not in {None, Outcome.SUCCESS},
     )
     counted = 0
@@ -171,7 +327,7 @@ async def find_bound(connection: Connection, run_filter: RunFilter, now: datetim
         counted += runs_of_day
         if counted > runs:
             return await _within_day(connection, run_filter, now, runs) if day == days[0][0] else day + DAY
-    return days[-1][0] if len(days) == rollup_queries.MAX_BUCKETS else None
+    return days[-1][0] if len(days) == MAX_BUCKETS else None
 
 
 def _indexed(run_filter: RunFilter) -> RunFilter:

@@ -8,7 +8,7 @@ from runtally.clock import DAY
 from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked
 from runtally.models.rollup import GRAINS, Grain
-from runtally.runs import archived, queries, rollup_queries
+from runtally.runs import archived, queries, scan
 from runtally.runs.archived import RunSources, of_each
 from runtally.runs.scan import conditions_of, find_bound
 from runtally.runs.values import Totals
@@ -86,7 +86,7 @@ async def _missing_before(
 async def read_dropped_before(connection: Connection, run_filter: RunFilter, now: datetime) -> datetime | None:
     """Since when runs are kept, where they are looked for further back."""
     since = run_filter.starts_at(now)
-    dropped_before = await rollup_queries.select_dropped_before(connection, run_filter.project_id)
+    dropped_before = await scan.select_dropped_before(connection, run_filter.project_id)
     return dropped_before if dropped_before and (since is None or since < dropped_before) else None
 
 
@@ -127,7 +127,7 @@ async def _from_rollups(
     end = floor(run_filter.until, grain.length) if run_filter.until is not None else None
     if begin is not None and end is not None and begin >= end:
         return await _from_runs(connection, run_filter.replace(since=since), now, archive)
-    found = await rollup_queries.select_rolled_up_totals(connection, run_filter, grain.minutes, begin, end)
+    found = await scan.select_rolled_up_totals(connection, run_filter, grain.minutes, begin, end)
     edges = [TimeSpan(since, begin)] if since is not None and begin is not None else []
     edges += [TimeSpan(end, run_filter.until)] if end is not None and run_filter.until is not None else []
     for edge in filter(None, edges):

@@ -8,8 +8,7 @@ from xml.etree import ElementTree as ET
 import httpx
 import pytest
 
-from runtally.experiments.rule import Rule, Window
-from runtally.experiments.verdict import Thresholds
+from runtally.experiments.verdict import Rule, Thresholds, Window
 from tests.assertions import assert_error
 from tests.trials import Trial, stable_headers, title
 

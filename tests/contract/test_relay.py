@@ -11,8 +11,8 @@ from runtally.db.database import Database
 from runtally.errors import ReceiverUnavailable
 from runtally.pricing.book import PriceBook
 from runtally.pricing.repricing.recost import price_unpriced
-from runtally.reporting import push as pushing
 from runtally.reporting import remote
+from runtally.reporting import remote as pushing
 from runtally.reporting.document import SIGNATURE_HEADER, sign
 from runtally.reporting.outbox_queries import RelayStatus, retry_parked, select_parked
 from runtally.reporting.relay import MAX_ATTEMPTS, MAX_PAUSE, Relay

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from webapp import zone
-from webapp.ranges import Calendar, calendar_in
+from webapp.zone import Calendar, calendar_in
 
 NOW = datetime(2026, 11, 23, 2, 30, tzinfo=UTC)
 

@@ -12,8 +12,8 @@ from webapp import formats
 from webapp.charts import axes, specs
 from webapp.charts.axes import Ticks
 from webapp.charts.chart import Chart, KeyEntry
-from webapp.charts.colours import OTHER
 from webapp.charts.drawing import Drawing, Series, Sums, Table, Tip, line_rows
+from webapp.charts.look import OTHER
 from webapp.zone import local
 
 WAS, WOULD = "Cost", "Would have cost"

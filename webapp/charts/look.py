@@ -1,6 +1,10 @@
-"""The sizes, colours and gaps that Vega specs and SVG pictures share. Pure."""
+"""The sizes, colours and gaps that Vega specs and SVG pictures share, and which series has which colour. Pure."""
+
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
+
+from runtally.usage.colour_queries import HUES
 
 BAR = (0.07, 0.93)
 """Edges of a bar, as parts of a bucket."""
@@ -58,3 +62,21 @@ def variable(slot: str) -> str:
     if not slot:
         raise ValueError("A colour has no name.")
     return f"var(--{slot})"
+
+
+SLOTS = tuple(f"c{number + 1}" for number in range(HUES))
+INPUT, OUTPUT = "t1", "t2"
+"""The colours of tokens, which are no value of a dimension."""
+OTHER = "other"
+BAD, WARN = "bad", "warn"
+
+
+def slots_of(names: Sequence[str], numbers: Mapping[str, int]) -> dict[str, str]:
+    """Return the colour slots of the names in one chart, most important first, from their stored numbers.
+
+    Where two have the same colour, the second has no slot here, and is part of "Other".
+    """
+    first = dict[int, str]()
+    for name in names:
+        first.setdefault(numbers[name], name)
+    return {name: SLOTS[number] for number, name in first.items()}

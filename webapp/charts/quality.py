@@ -13,7 +13,6 @@ from webapp import formats
 from webapp.charts import axes, specs
 from webapp.charts.axes import Ticks
 from webapp.charts.chart import Chart, KeyEntry
-from webapp.charts.colours import INPUT, OTHER, OUTPUT
 from webapp.charts.drawing import (
     Drawing,
     Series,
@@ -26,6 +25,7 @@ from webapp.charts.drawing import (
     time_column,
     titles,
 )
+from webapp.charts.look import INPUT, OTHER, OUTPUT
 from webapp.charts.metrics import LEAST_SHARE_AXIS, SUMS, Metric, cache_share
 from webapp.charts.series import MAX_LINES
 from webapp.words import OTHER_NAME

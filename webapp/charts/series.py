@@ -19,8 +19,6 @@ from runtally.usage.window import CustomRange, Range, TimeRange, Window
 from webapp import formats, words
 from webapp.charts import axes, specs
 from webapp.charts.chart import Chart, KeyEntry
-from webapp.charts.colours import BAD, INPUT, OUTPUT, WARN
-from webapp.charts.colours import OTHER as OTHER_SLOT
 from webapp.charts.drawing import (
     Drawing,
     Series,
@@ -33,6 +31,8 @@ from webapp.charts.drawing import (
     time_column,
     titles,
 )
+from webapp.charts.look import BAD, INPUT, OUTPUT, WARN
+from webapp.charts.look import OTHER as OTHER_SLOT
 from webapp.charts.marks import Mark, in_words
 from webapp.charts.marks import rows as mark_rows
 from webapp.charts.metrics import RATES, SUMS, Metric, Rate

@@ -15,8 +15,7 @@ from webapp import zone
 from webapp.charts import look
 from webapp.charts.axes import Ticks
 from webapp.charts.chart import Chart, KeyEntry
-from webapp.charts.colours import BAD, INPUT, OTHER, OUTPUT, SLOTS, WARN
-from webapp.charts.look import Stroke, variable
+from webapp.charts.look import BAD, INPUT, OTHER, OUTPUT, SLOTS, WARN, Stroke, variable
 from webapp.charts.specs import Rows
 
 WIDTH, HEIGHT = 720, 300

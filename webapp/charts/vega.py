@@ -13,8 +13,7 @@ from typing import Any
 import altair as alt
 
 from webapp.charts import look
-from webapp.charts.colours import BAD, INPUT, OTHER, OUTPUT, SLOTS, WARN
-from webapp.charts.look import Stroke, variable
+from webapp.charts.look import BAD, INPUT, OTHER, OUTPUT, SLOTS, WARN, Stroke, variable
 from webapp.charts.specs import ANY_SLOT
 
 # More than any axis has; with fewer, Vega leaves out every other of the ticks that it is given.

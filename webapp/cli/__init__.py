@@ -24,7 +24,7 @@ COMMANDS = {
     "experiments": "webapp.cli.experiments:experiments",
     "prices": "webapp.cli.prices:prices",
     "bills": "webapp.cli.bills:bills",
-    "relay": "webapp.cli.relay:relay",
+    "relay": "webapp.cli.reporting:relay",
     "reporting": "webapp.cli.reporting:reporting",
     "rollups": "webapp.cli.rollups:rollups",
     "retention": "webapp.cli.retention:retention",

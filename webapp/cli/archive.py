@@ -17,8 +17,7 @@ from runtally.money import plain
 from runtally.settings import Settings
 from webapp.cli.filters import ID
 from webapp.cli.opening import in_session, with_database
-from webapp.cli.output import attributes, echo_json, json_option, record
-from webapp.cli.progress import Progress
+from webapp.cli.output import Progress, attributes, echo_json, json_option, record
 
 
 @click.group()

@@ -59,7 +59,7 @@ def _check_cells(settings: Settings) -> None:
 
 def _check_receiver(settings: Settings) -> None:
     if settings.service_sync_url:
-        from runtally.reporting.push import sync_url  # noqa: PLC0415  # As above.
+        from runtally.reporting.remote import sync_url  # noqa: PLC0415  # As above.
 
         sync_url(settings.service_sync_url)
 

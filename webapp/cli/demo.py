@@ -10,7 +10,7 @@ import click
 from runtally.client.demo.play import post_history, post_live
 from runtally.client.post import Poster, Target
 from runtally.client.send import Totals
-from webapp.cli.progress import Counter, Progress
+from webapp.cli.output import Counter, Progress
 from webapp.cli.server import Server, server_options
 
 _LIVE_LINE: Final = 250

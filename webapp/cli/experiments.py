@@ -16,8 +16,7 @@ from runtally.errors import Detail, InvalidThresholds
 from runtally.experiments import edit
 from runtally.experiments.queries import select_keys
 from runtally.experiments.read import Judged, verdicts
-from runtally.experiments.rule import Rule, Window
-from runtally.experiments.verdict import Check
+from runtally.experiments.verdict import Check, Rule, Window
 from runtally.models.experiment import Experiment
 from runtally.money import plain
 from runtally.settings import Settings

@@ -31,7 +31,7 @@ from runtally.money import plain
 from runtally.privacy import ContentRule
 from runtally.settings import PrivacyMode, Settings, load_settings
 from webapp.cli.opening import places_of, with_database
-from webapp.cli.progress import Progress
+from webapp.cli.output import Progress
 from webapp.cli.server import Server, server_options
 
 _TAG = "metadata.import"

@@ -11,7 +11,7 @@ from runtally.settings import Settings
 from runtally.usage.upkeep.repair_queries import rebuild_sums
 from runtally.usage.upkeep.verify_queries import Difference, verify_sums
 from webapp.cli.opening import with_database
-from webapp.cli.progress import Progress
+from webapp.cli.output import Progress
 
 
 @click.group()

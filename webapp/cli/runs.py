@@ -25,8 +25,7 @@ from runtally.usage.filter import RunFilter
 from runtally.usage.overview.project_queries import select_listed
 from webapp.cli.filters import filter_options
 from webapp.cli.opening import places_of, with_database
-from webapp.cli.output import Record, attributes, echo_if_none, echo_json, echo_table, json_option, record
-from webapp.cli.progress import Progress
+from webapp.cli.output import Progress, Record, attributes, echo_if_none, echo_json, echo_table, json_option, record
 
 HEADINGS = ("TIME (UTC)", "PROJECT", "PROVIDER", "MODEL", "STATUS", "INPUT", "OUTPUT", "MS", "COST USD", "RUN")
 NUMBERS = frozenset({"INPUT", "OUTPUT", "MS", "COST USD"})

@@ -6,7 +6,7 @@ from pkgutil import walk_packages
 from quart import Quart
 
 from webapp import pages
-from webapp.converters import IdConverter, ProjectIdConverter, RowConverter, SegmentConverter
+from webapp.addresses import IdConverter, ProjectIdConverter, RowConverter, SegmentConverter
 
 # With this module, so that processes are forked from one that has imported all of them.
 MODULES = [import_module(found.name) for found in walk_packages(pages.__path__, f"{pages.__name__}.")]

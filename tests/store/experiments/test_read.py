@@ -14,8 +14,7 @@ from runtally.errors import NotFound
 from runtally.experiments import queries
 from runtally.experiments.queries import select_keys
 from runtally.experiments.read import Question, public_projects, verdict_on, verdicts
-from runtally.experiments.rule import MAX_WINDOW_RUNS
-from runtally.experiments.verdict import Outcome, Stats
+from runtally.experiments.verdict import MAX_WINDOW_RUNS, Outcome, Stats
 from runtally.ids import uuid7
 from runtally.ingest.queries import insert_runs
 from runtally.models.run import Status

@@ -13,7 +13,7 @@ from runtally.audit import ANYONE
 from runtally.db.database import Database
 from runtally.ingest.queries import insert_runs
 from runtally.models.run import StoredRun
-from runtally.runs import rollup_queries
+from runtally.runs import scan
 from runtally.usage.days.version_queries import Days
 from runtally.usage.dimensions import MODEL
 from runtally.usage.filter import ALL_RUNS
@@ -49,10 +49,8 @@ async def check(database: Database, memo: DayMemo) -> None:
             for known in (memo, DayMemo(0)):
                 total = (await read_summary(connection, window, None, memo=known)).total
                 assert (total.runs, total.cost_usd) == tuple(counted or ())
-        assert await rollup_queries.select_names(connection, None, 100) == tuple(
-            map(tuple, await connection.fetch(NAMES))
-        )
-        presence = await rollup_queries.select_presence(connection, ALL_RUNS, NOW)
+        assert await scan.select_names(connection, None, 100) == tuple(map(tuple, await connection.fetch(NAMES)))
+        presence = await scan.select_presence(connection, ALL_RUNS, NOW)
         assert presence.runs == await connection.fetchval("SELECT count(*) FROM runs")
         last = (await Days.read(connection, None, NOW - timedelta(days=2))).last_bucket
         assert last is None or last < RECENT or last == await connection.fetchval(LAST_BUCKET, RECENT)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtally.usage.colour_queries import HUES, new_colours
-from webapp.charts.colours import SLOTS, slots_of
+from webapp.charts.look import SLOTS, slots_of
 
 NAMES = st.lists(st.sampled_from("abcdefghijklmnopqrstuvwxyz"), max_size=6, unique=True)
 

@@ -10,7 +10,7 @@ import pytest
 
 from webapp.charts import specs
 from webapp.charts.axes import Ticks
-from webapp.charts.colours import OTHER, SLOTS
+from webapp.charts.look import OTHER, SLOTS
 
 ALL = [specs.bars(), specs.line("bad"), specs.line("accent"), specs.lines(), specs.burn_down()]
 TICKS = Ticks((0.0, 1.0), ("0", "1"))

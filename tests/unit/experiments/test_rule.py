@@ -6,8 +6,15 @@ from decimal import Decimal
 import pytest
 
 from runtally.errors import InvalidThresholds
-from runtally.experiments.rule import MAX_LATENCY_MS, MAX_WINDOW_HOURS, MAX_WINDOW_RUNS, Rule, Window, validate
-from runtally.experiments.verdict import Thresholds
+from runtally.experiments.verdict import (
+    MAX_LATENCY_MS,
+    MAX_WINDOW_HOURS,
+    MAX_WINDOW_RUNS,
+    Rule,
+    Thresholds,
+    Window,
+    validate,
+)
 from runtally.money import MAX_USD
 
 SMALLEST_USD = Decimal("0.000000000001")

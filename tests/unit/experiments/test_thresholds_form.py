@@ -5,8 +5,7 @@ from decimal import Decimal
 import pytest
 
 from runtally.errors import InvalidThresholds
-from runtally.experiments.rule import Rule, Window
-from runtally.experiments.verdict import Thresholds
+from runtally.experiments.verdict import Rule, Thresholds, Window
 from webapp.form import Form
 from webapp.pages.experiments.thresholds import filled, parsed
 

@@ -3,7 +3,7 @@
 import pytest
 
 from runtally.errors import NotConfigured, SettingsError
-from runtally.reporting.push import Pusher, sync_url
+from runtally.reporting.remote import Pusher, sync_url
 from tests.serving import settings_for
 
 

@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 from runtally.models.run import Status, StoredRun
-from runtally.runs.trace import trace_of
+from runtally.runs.session import trace_of
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

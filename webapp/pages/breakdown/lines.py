@@ -36,8 +36,8 @@ from webapp import formats, words
 from webapp.addresses import address_of, chosen_project, requested_project
 from webapp.charts import axes, quality
 from webapp.charts.chart import Chart
-from webapp.charts.colours import OTHER as OTHER_SLOT
 from webapp.charts.drawing import Series
+from webapp.charts.look import OTHER as OTHER_SLOT
 from webapp.charts.series import MAX_SERIES
 from webapp.pages.breakdown.breakdown import csv_address, read_head
 from webapp.pages.panel.chart_answer import payload_of, read_slots

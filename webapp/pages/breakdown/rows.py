@@ -21,7 +21,7 @@ from runtally.usage.summary import Summary
 from runtally.usage.totals import NO_RUNS, Totals
 from webapp import changes, formats, report
 from webapp.addresses import address_of
-from webapp.charts.colours import OTHER as OTHER_SLOT
+from webapp.charts.look import OTHER as OTHER_SLOT
 from webapp.charts.metrics import cache_share, cost_per_success
 from webapp.charts.series import Groups
 from webapp.pages.panel.narrowing import value_urls

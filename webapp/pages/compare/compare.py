@@ -29,11 +29,10 @@ from webapp.pages.panel.narrowing import Chip, Option, chips_of
 from webapp.pages.panel.panel import Refusal, refusal_of
 from webapp.pages.project.frame import ReportFrame, frame_of, heading_of
 from webapp.project_pages import IMPLIED
-from webapp.ranges import Calendar
 from webapp.rendering import Page, render, see_other, wants_part
 from webapp.security import signed_in
 from webapp.view import MINUTES, NO_PARAMETERS
-from webapp.zone import for_fields, local
+from webapp.zone import Calendar, for_fields, local
 
 blueprint = Blueprint("compare", __name__)
 

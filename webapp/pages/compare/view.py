@@ -18,9 +18,8 @@ from webapp import words
 from webapp.charts.series import range_name
 from webapp.pages.panel.panel import compared_with
 from webapp.project_pages import COMPARE, FIRST, IMPLIED, SECOND
-from webapp.ranges import Calendar
 from webapp.view import MINUTES, View
-from webapp.zone import FIELD
+from webapp.zone import FIELD, Calendar
 
 BEFORE = "before"
 """The range of a side that is the period before that of the page."""

@@ -16,7 +16,7 @@ from runtally.access.scopes import Scope, demand
 from runtally.experiments import edit
 from runtally.experiments.badge import Style, cleaned
 from runtally.experiments.read import verdict_on
-from runtally.experiments.rule import Measured
+from runtally.experiments.verdict import Measured
 from webapp.addresses import server_url, url_of
 from webapp.rendering import Page, render, see_other, wants_part
 from webapp.security import project_editor, signed_in

@@ -12,8 +12,7 @@ from runtally.access.scopes import Permission, Scope, demand, may
 from runtally.errors import InvalidThresholds, NotFound
 from runtally.experiments import edit
 from runtally.experiments.read import DayVerdict, Judged, history, verdict_on
-from runtally.experiments.rule import Measured
-from runtally.experiments.verdict import Measure, Outcome
+from runtally.experiments.verdict import Measure, Measured, Outcome
 from webapp import formats, threshold_text
 from webapp.charts import verdicts as charts
 from webapp.charts.chart import Chart

@@ -19,8 +19,7 @@ from runtally.experiments.read import Judged, verdicts
 from runtally.experiments.verdict import Check, Measure, Outcome, Stats
 from runtally.models.dimension import MAX_VALUES
 from webapp import formats, threshold_text
-from webapp.addresses import chosen_project
-from webapp.converters import escaped, unescaped
+from webapp.addresses import chosen_project, escaped, unescaped
 from webapp.pages.project.frame import ProjectHeading, heading_of
 from webapp.rendering import Page, render
 from webapp.security import signed_in

@@ -6,8 +6,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from runtally.errors import Detail, InvalidThresholds
-from runtally.experiments.rule import Rule, Window, validate
-from runtally.experiments.verdict import Thresholds
+from runtally.experiments.verdict import Rule, Thresholds, Window, validate
 from runtally.models.experiment import RATE_DECIMALS
 from runtally.money import plain
 from webapp.form import Form

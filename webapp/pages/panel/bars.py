@@ -14,7 +14,7 @@ from runtally.usage.summary import Summary
 from runtally.usage.totals import Totals, total_of
 from webapp import formats, words
 from webapp.addresses import address_of
-from webapp.charts.colours import OTHER as OTHER_SLOT
+from webapp.charts.look import OTHER as OTHER_SLOT
 from webapp.charts.series import Groups
 from webapp.pages.panel.grouping import PageGroups
 from webapp.pages.panel.narrowing import toggled, value_urls

@@ -14,7 +14,7 @@ from webapp.addresses import requested_project
 from webapp.caching import ASK_FIRST
 from webapp.charts import specs
 from webapp.charts.chart import Chart
-from webapp.charts.colours import slots_of
+from webapp.charts.look import slots_of
 from webapp.charts.series import STATUS_SLOTS
 from webapp.charts.svg import Look, svg_of
 

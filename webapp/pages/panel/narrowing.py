@@ -13,9 +13,9 @@ from runtally.usage.dimensions import NO_VALUE, OTHER, Dimension
 from runtally.usage.window import CustomRange, Range, Window
 from webapp import zone
 from webapp.addresses import escaped_value
-from webapp.ranges import Calendar
 from webapp.view import MINUTES, View
 from webapp.words import parts_of
+from webapp.zone import Calendar
 
 _SOME_VALUE = "some-value-of-a-dimension"
 # No filter reads it as another value.

@@ -5,7 +5,7 @@ from msgspec import Struct
 from api.current import services
 from runtally.db.database import Connection
 from runtally.pricing.queries import select_priced_names
-from runtally.runs.rollup_queries import select_names
+from runtally.runs.scan import select_names
 from runtally.usage.snapshots import Snapshots
 
 MOST = 400

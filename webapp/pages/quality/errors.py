@@ -24,7 +24,7 @@ from runtally.usage.window import Window
 from webapp import formats
 from webapp.addresses import address_of
 from webapp.charts import quality
-from webapp.charts.colours import OTHER
+from webapp.charts.look import OTHER
 from webapp.charts.quality import NO_CODE
 from webapp.charts.series import MAX_SERIES
 from webapp.pages.panel.chart_answer import charted_project, payload_of, read_slots

@@ -12,10 +12,9 @@ from runtally.usage.filter import Outcome, Period
 from webapp.addresses import path_to
 from webapp.pages.panel.narrowing import Chip, Choice, Option, RangeMenu, calendar_choices, range_menu
 from webapp.pages.runs.views import HEADINGS, PERIODS, Column, RunsView
-from webapp.ranges import Calendar, calendar_in
 from webapp.view import MINUTES
 from webapp.words import parts_of
-from webapp.zone import for_fields, in_utc
+from webapp.zone import Calendar, calendar_in, for_fields, in_utc
 
 OUTCOMES = {
     Outcome.SUCCESS: "Success",

@@ -17,13 +17,13 @@ from runtally.access.scopes import Scope, demand
 from runtally.models.run import Status, StoredRun
 from runtally.runs import read
 from runtally.runs.archived import RunSource
+from runtally.runs.session import Step, Trace
 from runtally.runs.totals import read_totals
-from runtally.runs.trace import Step, Trace
 from runtally.units import FURTHER
 from runtally.usage.dimensions import MODEL
 from runtally.usage.filter import Outcome, Period, RunFilter
 from webapp import formats
-from webapp.charts.colours import OTHER
+from webapp.charts.look import OTHER
 from webapp.pages.panel.chart_answer import read_slots
 from webapp.pages.project.frame import ProjectHeading, heading_of
 from webapp.pages.runs.costs import CostCard, cost_of

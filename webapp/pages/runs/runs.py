@@ -41,12 +41,11 @@ from webapp.pages.runs.views import (
     run_url,
     runs_url,
 )
-from webapp.ranges import Calendar
 from webapp.rendering import Page, render, see_other, wants_part
 from webapp.report import Table
 from webapp.security import signed_in
 from webapp.sorting import SortHeading, Sorting, headings_of
-from webapp.zone import local
+from webapp.zone import Calendar, local
 
 SORT_NAMES = {
     (SortColumn.COST, False): "Costliest first",

@@ -16,7 +16,7 @@ from runtally.cells.cell import Cell
 from runtally.fields import MAX_NAME, trimmed
 from runtally.models.project import SavedView
 from runtally.runs.queries import select_projects, select_projects_of_run
-from runtally.runs.rollup_queries import select_names
+from runtally.runs.scan import select_names
 from runtally.usage.filter import Period
 from runtally.usage.snapshots import Snapshots
 from webapp.addresses import address_of, path_to
