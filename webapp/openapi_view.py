@@ -261,11 +261,9 @@ def _curl(url: str, method: str, schemes: Iterable[str], body: Node, document: N
 
 
 def _header(scheme: Node) -> str:
-    return "Authorization: Bearer <key>" if scheme["type"] == "http" else f"{scheme['name']}: <{_placeholder(scheme)}>"
-
-
-def _placeholder(scheme: Node) -> str:
-    return "signature" if "signature" in scheme["name"] else "key"
+    if scheme["type"] == "http":
+        return "Authorization: Bearer <key>"
+    return f"{scheme['name']}: <{'signature' if 'signature' in scheme['name'] else 'key'}>"
 
 
 def _anchor(name: str) -> str:

@@ -131,7 +131,7 @@ async def render(page: Page, status: int = 200) -> Response:
     flash = None if wants_part() else request.cookies.get(FLASH_COOKIE)
     shell = _shell(flash)
     html = templates.get_template(name).render(page=page, shell=shell)
-    if wants_part() and are_several():
+    if wants_part() and services().cells.directory is not None:
         html = templates.get_template("site/_missing_cells.html").render(shell=shell) + html
     if wants_part() and page.document_title is not None:
         html = Markup("<title>{}</title>\n").format(page.document_title) + Markup(html)  # noqa: S704  # Jinja escaped it.
@@ -207,7 +207,3 @@ def _shared(link: OpenLink | None) -> str:
 async def choose_cells() -> None:
     """Choose the cells of a request; the hook before access. Only a request to the API may name one."""
     await choose_cell(incoming(), request.view_args or {}, may_name=api.serves(request.path))
-
-
-def are_several() -> bool:
-    return services().cells.directory is not None

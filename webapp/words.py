@@ -109,7 +109,8 @@ class FilterPart(NamedTuple):
 def parts_of(run_filter: RunFilter, names: Mapping[str, str] | None = None) -> Iterator[FilterPart]:
     """Yield what a filter keeps, the project and the time aside, in the order of the form."""
     kept = set(run_filter.dimensions)
-    for dimension in (*(one for one in DIMENSIONS.values() if one in kept), *_keys_of(run_filter)):
+    keys = [one for one in run_filter.dimensions if one.metadata_keys]
+    for dimension in (*(one for one in DIMENSIONS.values() if one in kept), *keys):
         value = run_filter.value_of(dimension)
         if value is not None:
             shown = value_name(dimension, value, names)
@@ -121,10 +122,6 @@ def parts_of(run_filter: RunFilter, names: Mapping[str, str] | None = None) -> I
     if run_filter.metadata_key is not None:
         value = "is set" if run_filter.metadata_value is None else run_filter.metadata_value
         yield FilterPart(run_filter.metadata_key, value, run_filter.without("metadata_key", "metadata_value"))
-
-
-def _keys_of(run_filter: RunFilter) -> Iterator[Dimension]:
-    yield from (one for one in run_filter.dimensions if one.metadata_keys)
 
 
 def _between(run_filter: RunFilter, label: str, low: str, high: str) -> Iterator[FilterPart]:

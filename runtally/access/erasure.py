@@ -64,7 +64,7 @@ async def erase_project(places: Places, by: Actor, project_id: str) -> int:
                 raise NotFound(projects.UNKNOWN)
             # Before the rest is committed: what is live still can be reported again, what is only reported can't be found.
             async with _reporting_session(places, session) as there:
-                await queries.erase_reported(there, project_id)
+                await (await there.connection()).exec_driver_sql(queries.DELETE_REPORTED, (project_id,))
         if dropped_before is not None:
             # Apart, because rollups are locked in one order; `rollups rebuild` does the same, should this break off.
             async with patient.session() as session:

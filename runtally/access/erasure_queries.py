@@ -274,11 +274,6 @@ async def erase_in_repricings(session: AsyncSession, project_id: str) -> None:
         await connection.exec_driver_sql(statement, (project_id,))
 
 
-async def erase_reported(session: AsyncSession, project_id: str) -> None:
-    """Delete what the reporting table has of a project, in the database of that table."""
-    await (await session.connection()).exec_driver_sql(DELETE_REPORTED, (project_id,))
-
-
 async def erase_reported_runs(
     session: AsyncSession, project_id: str, key: str, values: Sequence[str], ids: Sequence[str]
 ) -> int:

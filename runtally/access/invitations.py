@@ -98,7 +98,7 @@ async def accept(session: AsyncSession, now: datetime, invitation: Invitation, n
     user = await join(session, now, replace(newcomer, email=email), Role(invitation.role or ""), invitation.project_id)
     await session.delete(invitation)
     # The second to arrive can no longer become the first admin.
-    await _drop_set_up_links(session)
+    await session.exec(delete(Invitation).where(col(Invitation.email).is_(None)))
     return user
 
 
@@ -125,7 +125,9 @@ async def join(
 
 async def reset(session: AsyncSession, invitation: Invitation, password_hash: str) -> User:
     """Give the user of the link the password; they are signed out everywhere. The invitation must be `claimed`."""
-    account = await users.get(session, _user_of(invitation))
+    if invitation.user_id is None:
+        raise InvalidLink
+    account = await users.get(session, invitation.user_id)
     by = user_actor(account.user.id, account.user.email, {}, is_admin=account.user.is_admin)
     await users.set_password(session, by, account.user, password_hash)
     return account.user
@@ -147,10 +149,6 @@ async def withdraw(session: AsyncSession, by: Actor, invitation_id: UUID) -> Inv
     await session.delete(invitation)
     record(session, by, Change("user.invitation_withdrawn", invitation.email or "", invitation.project_id))
     return invitation
-
-
-async def _drop_set_up_links(session: AsyncSession) -> None:
-    await session.exec(delete(Invitation).where(col(Invitation.email).is_(None)))
 
 
 def _of_token(now: datetime, token: str) -> SelectOfScalar[Invitation]:
@@ -187,9 +185,3 @@ def _made(  # noqa: PLR0913  # The columns of a row.
         )
     )
     return token
-
-
-def _user_of(invitation: Invitation) -> UUID:
-    if invitation.user_id is None:
-        raise InvalidLink
-    return invitation.user_id

@@ -2,14 +2,14 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from itertools import groupby
 from operator import itemgetter
 from uuid import UUID
 
 from runtally.alerts.budget_alerts import Alerted, Alerts
-from runtally.alerts.message import Message, ModelCost
+from runtally.alerts.message import Message
 from runtally.alerts.rules import HOUR
 from runtally.alerts.week import WEEK, ModelSpend, Week, WeeklySpend
 from runtally.db.bulk import affected_rows
@@ -228,11 +228,6 @@ async def select_budget_alerts(connection: Connection, since: datetime) -> Alert
     return found
 
 
-async def select_targeted(connection: Connection, now: datetime, quiet_time: timedelta) -> dict[str, datetime]:
-    """Return the projects that can be alerted on unusual cost, each with the time since which its hours are watched."""
-    return {row["project_id"]: row["since"] for row in await connection.fetch(SELECT_TARGETED, now, quiet_time)}
-
-
 async def select_hourly_costs(
     connection: Connection, project_ids: Iterable[str], hours: Iterable[datetime]
 ) -> tuple[HourlyCosts, ...]:
@@ -242,16 +237,6 @@ async def select_hourly_costs(
         project = found.setdefault(row["project_id"], HourlyCosts(row["project_id"], row["first_bucket"], {}))
         project.costs_usd[row["bucket"]] = row["cost_usd"]
     return tuple(found.values())
-
-
-async def select_models(connection: Connection, project_id: str, hour: datetime) -> tuple[ModelCost, ...]:
-    """Return the models of an hour, the costliest first."""
-    return tuple(ModelCost(*row) for row in await connection.fetch(SELECT_MODELS, project_id, hour))
-
-
-async def select_due_reports(connection: Connection, week: Week) -> tuple[str, ...]:
-    """Return the projects whose report of this week is due and was not sent."""
-    return tuple(row[0] for row in await connection.fetch(SELECT_DUE_REPORTS, week.due_at, week.name))
 
 
 async def select_weekly_spend(

@@ -107,11 +107,9 @@ class AlertEvaluator:
         async with self._database.snapshot() as connection, AsyncExitStack() as stack:
             others = [one for watch in watches for one in await _opened(stack, watch)]
             reading = Reading(connection, others, len(others) == len(self._others))
-            return await self._due(reading, now), await self._recovery_watch.read_over(reading, now)
-
-    async def _due(self, reading: Reading, now: datetime) -> list[tuple[str, Message]]:
-        found = await self._budgets(reading, now) + await self._rules(reading.connection, now)
-        return found + await self._anomalies(reading, now) + await self._reports(reading, now)
+            due = await self._budgets(reading, now) + await self._rules(connection, now)
+            due += await self._anomalies(reading, now) + await self._reports(reading, now)
+            return due, await self._recovery_watch.read_over(reading, now)
 
     async def _budgets(self, reading: Reading, now: datetime) -> list[tuple[str, Message]]:
         """Alert on the highest of several shares that were reached at once.
@@ -157,7 +155,8 @@ class AlertEvaluator:
 
     async def _reports(self, reading: Reading, now: datetime) -> list[tuple[str, Message]]:
         week = Week.reported_at(now)
-        due = await evaluation_queries.select_due_reports(reading.connection, week)
+        rows = await reading.connection.fetch(evaluation_queries.SELECT_DUE_REPORTS, week.due_at, week.name)
+        due = [row[0] for row in rows]
         spends = await reading.sums(due, lambda one, ids: evaluation_queries.select_weekly_spend(one, ids, week))
         links = await self._links(reading.connection, [one.project_id for one in spends])
         return [(one.project_id, report_message(links[one.project_id], one, now)) for one in spends]

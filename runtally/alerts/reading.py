@@ -60,8 +60,8 @@ class Reading:
         """Return the models that cost most in an hour."""
         costs: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
         for one in (self.connection, *(self.others if project_id == ALL_PROJECTS_KEY else ())):
-            for model in await evaluation_queries.select_models(one, project_id, hour):
-                costs[model.provider, model.model] += model.cost_usd
+            for provider, model, cost_usd in await one.fetch(evaluation_queries.SELECT_MODELS, project_id, hour):
+                costs[provider, model] += cost_usd
         ranked = sorted(costs.items(), key=lambda item: (-item[1], item[0]))
         return tuple(ModelCost(*model, cost) for model, cost in ranked[:COSTLIEST])
 
@@ -91,8 +91,8 @@ class CostWatch:
 
     async def read_unusual(self, reading: Reading, now: datetime, quiet: timedelta) -> list[tuple[str, UnusualHour]]:
         """Return the first unusual hour of each project that has a target for it and was not alerted within the quiet time."""
-        watched = await evaluation_queries.select_targeted(reading.connection, now, quiet)
-        hours = {id_: judged_hours(floor(now, HOUR), since) for id_, since in watched.items()}
+        watched = await reading.connection.fetch(evaluation_queries.SELECT_TARGETED, now, quiet)
+        hours = {id_: judged_hours(floor(now, HOUR), since) for id_, since in watched}
         every = sorted({hour for of_one in hours.values() for hour in of_one})
         recent = await reading.sums(
             list(hours), lambda one, ids: evaluation_queries.select_hourly_costs(one, ids, every)

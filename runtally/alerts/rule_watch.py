@@ -73,14 +73,6 @@ async def select_rules(connection: Connection, now: datetime, quiet_time: timede
     return tuple(Rule(row[0], AlertKind(row["kind"]), *row[2:]) for row in rows if row["kind"] in set(RULE_KINDS))
 
 
-async def select_hourly_runs(
-    connection: Connection, project_ids: Iterable[str], span: TimeSpan
-) -> dict[tuple[str, datetime], int]:
-    """Read how many runs each hour of these projects has; hours without runs are missing."""
-    rows = await connection.fetch(SELECT_HOURLY_RUNS, sorted(set(project_ids)), span.since, span.until)
-    return {(row["project_id"], row["bucket"]): row["runs"] for row in rows}
-
-
 async def select_last_hour(connection: Connection, project_ids: Iterable[str], span: TimeSpan) -> dict[str, Totals]:
     """Read the sums of these projects over some quarters of an hour."""
     totals_of = totals_reader(MEASURES)
@@ -118,7 +110,9 @@ class RuleWatch:
     async def _unusual(self, connection: Connection, rules: Sequence[Rule], now: datetime) -> list[Breach]:
         last, unusual = finished_hour(now), [one for one in rules if one.of_unusual]
         span = TimeSpan(last - (JUDGED_HOURS - 1) * HOUR, last + HOUR)
-        runs = await select_hourly_runs(connection, (one.project_id for one in unusual), span)
+        rows = await connection.fetch(SELECT_HOURLY_RUNS, sorted({one.project_id for one in unusual}), *span)
+        # Hours without runs are missing.
+        runs = {(project_id, hour): number for project_id, hour, number in rows}
         self._next = {}
         found = dict[Rule, Breach]()
         for project_id, of_project in groupby(unusual, key=lambda one: one.project_id):

@@ -217,12 +217,8 @@ class AlertSender:
             delivery.target_id,
             delivered_at=now if outcome.is_taken else None,
             parked_at=now if is_last else None,
-            due_at=_next_try(now, delivery.attempts),
+            # Deliveries that failed together are not tried together again.
+            due_at=now + pause_after(delivery.attempts) * random.uniform(0.5, 1.0),  # noqa: S311  # Chance, not a secret.
             answer=outcome.answer,
             is_open=delivery.is_open,
         )
-
-
-def _next_try(now: datetime, attempts: int) -> datetime:
-    # Deliveries that failed together are not tried together again.
-    return now + pause_after(attempts) * random.uniform(0.5, 1.0)  # noqa: S311  # Chance, not a secret.

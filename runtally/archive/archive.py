@@ -65,7 +65,7 @@ class Archive:
         async with self.database.connection() as connection:
             known = await self._known(connection) or await self._mark(connection)
             if not known.archives:
-                await queries.update_stopped(connection, None)
+                await connection.execute(queries.UPDATE_STOPPED, None)
         return known.id
 
     async def _known(self, connection: Connection) -> Installation | None:
@@ -99,7 +99,7 @@ class Archive:
 
     async def _mark(self, connection: Connection) -> Installation:
         # It is stopped until the marker is there: one that cannot be written is tried again.
-        await queries.insert_installation(connection, uuid7(), self.clock())
+        await connection.execute(queries.INSERT_INSTALLATION, uuid7(), self.clock())
         known = await queries.select_installation(connection)
         assert known is not None  # noqa: S101  # It was just inserted, and nothing deletes it.
         await self.store.put(MARKER, msgspec.json.encode(Marker(FORMAT, known.id)))
@@ -122,8 +122,8 @@ class Archive:
         """Return the files that are there but not listed, also not as being written."""
         there = await self.store.list_files(RUNS)
         async with self.database.connection() as connection:
-            known = await queries.select_paths(connection)
-        return sorted(set(there) - known)
+            known = await connection.fetch(queries.SELECT_PATHS)
+        return sorted(set(there) - {row["path"] for row in known})
 
     async def list_files(self, project_id: str | None = None) -> list[KeptFile]:
         """Read the manifest, of one project or of all, by project and time."""
@@ -154,7 +154,8 @@ class Archive:
 
         Raises what `open` raises, and then has deleted nothing.
         """
-        if left_over := await queries.select_left_over(connection):
+        left_over = [queries.FilePlace(*row) for row in await connection.fetch(queries.SELECT_LEFT_OVER)]
+        if left_over:
             # Elsewhere each file would be missing, and so seem to be deleted.
             await self.open()
         for left in left_over:

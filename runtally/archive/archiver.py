@@ -174,14 +174,16 @@ async def archived_before(connection: Connection, project_id: str, horizon: date
 
     The days of a month that is not over stay while their runs are few, unless the project has announced that they go.
     """
-    return await queries.select_archived_before(
-        connection, project_id, horizon, start_of_day(horizon).replace(day=1), FEWEST_RUNS
+    month = start_of_day(horizon).replace(day=1)
+    before: datetime | None = await connection.fetchval(
+        queries.SELECT_ARCHIVED_BEFORE, project_id, horizon, month, FEWEST_RUNS
     )
+    return before
 
 
 async def _next_file(connection: Connection, project_id: str, before: datetime) -> Span | None:
     """Return the runs that go into the next file: the oldest, of one month; None if there are none."""
-    first = await queries.select_first(connection, project_id, before)
+    first: datetime | None = await connection.fetchval(queries.SELECT_FIRST, project_id, before)
     if first is None:
         return None
     month = start_of_day(first).replace(day=1)

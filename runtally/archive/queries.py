@@ -291,20 +291,6 @@ async def try_lock(connection: Connection) -> bool:
     return bool(await connection.fetchval(TRY_LOCK, RETENTION_LOCK))
 
 
-async def select_first(connection: Connection, project_id: str, before: datetime) -> datetime | None:
-    """Return when the oldest run was made that may leave the database."""
-    return await connection.fetchval(SELECT_FIRST, project_id, before)  # type: ignore[no-any-return]  # A timestamp.
-
-
-async def select_archived_before(
-    connection: Connection, project_id: str, horizon: datetime, month: datetime, fewest: int
-) -> datetime | None:
-    """Return the horizon, or the first of its month where the runs between are fewer; None if no runs are older."""
-    return await connection.fetchval(  # type: ignore[no-any-return]  # A timestamp.
-        SELECT_ARCHIVED_BEFORE, project_id, horizon, month, fewest
-    )
-
-
 async def select_sums(connection: Connection, which: Span) -> Chosen | None:
     """Add up the oldest runs that may leave the database; None if there are none."""
     row = await connection.fetchrow(SELECT_SUMS, *which)
@@ -328,16 +314,6 @@ async def select_installation(connection: Connection) -> Installation | None:
     return Installation(*row) if row else None
 
 
-async def insert_installation(connection: Connection, number: uuid.UUID, stopped_at: datetime) -> None:
-    """Give the database an identity, unless it has one; nothing is archived yet."""
-    await connection.execute(INSERT_INSTALLATION, number, stopped_at)
-
-
-async def update_stopped(connection: Connection, at: datetime | None) -> None:
-    """Say that archiving has stopped, or with None that it goes on."""
-    await connection.execute(UPDATE_STOPPED, at)
-
-
 async def insert_file(connection: Connection, new: FilePlace, since: datetime, now: datetime) -> None:
     """List a file that is going to be written, with runs since a time."""
     await connection.execute(INSERT_FILE, *new, since, now)
@@ -347,11 +323,6 @@ async def keep_file(connection: Connection, file: KeptFile) -> bool:
     """List a file as kept; returns False where it was given up meanwhile."""
     values = (*file.sums, file.first_at, file.last_at, file.size_bytes, file.sha256)
     return affected_rows(await connection.execute(KEEP_FILE, file.project_id, file.id, *values)) == 1
-
-
-async def select_left_over(connection: Connection) -> list[FilePlace]:
-    """Read the files that are to be deleted: writing them did not end, or their project was erased."""
-    return [FilePlace(*row) for row in await connection.fetch(SELECT_LEFT_OVER)]
 
 
 async def delete_file(connection: Connection, project_id: str, number: uuid.UUID) -> None:
@@ -375,11 +346,6 @@ async def select_files_in(
 async def select_left(connection: Connection, project_id: str | None, since: datetime, until: datetime) -> int:
     """Count the runs of some days that left the table of runs, from the sums of these days."""
     return int(await connection.fetchval(SELECT_LEFT, project_id, since, until))
-
-
-async def select_paths(connection: Connection) -> set[str]:
-    """Read the place of each file, whatever its state."""
-    return {row["path"] for row in await connection.fetch(SELECT_PATHS)}
 
 
 async def select_contents(connection: Connection) -> Contents:

@@ -4,7 +4,7 @@ Runs that only the reporting table has are no difference: it keeps them beyond t
 """
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -129,11 +129,6 @@ class Fingerprint(NamedTuple):
     content: int
 
 
-async def select_live_days(connection: Connection, project_id: str) -> dict[date, DaySums]:
-    """Read the sums of all live runs by day in UTC. This may take long."""
-    return await _days(connection, SELECT_LIVE_DAYS, project_id)
-
-
 async def select_reported_days(connection: Connection, project_id: str) -> dict[date, DaySums]:
     return await _days(connection, SELECT_REPORTED_DAYS, project_id)
 
@@ -158,17 +153,6 @@ async def _fingerprints(
 ) -> dict[str, Fingerprint]:
     rows = await connection.fetch(sql, project_id, run_ids)
     return {run_id: Fingerprint(version, content) for run_id, version, content in rows}
-
-
-async def select_queued(connection: Connection, project_id: str, run_ids: Sequence[str]) -> dict[str, bool]:
-    """Read which of the runs are queued, and whether they are parked."""
-    rows = await connection.fetch(SELECT_QUEUED, project_id, run_ids)
-    return {row["run_id"]: row["is_parked"] for row in rows}
-
-
-async def queue_again(connection: Connection, project_id: str, reported: Mapping[str, int], now: datetime) -> None:
-    """Queue these runs. `reported` has the version of each in the reporting table (0: none)."""
-    await connection.execute(QUEUE_AGAIN, project_id, list(reported), list(reported.values()), now)
 
 
 CHUNK = 1000
@@ -262,7 +246,7 @@ class Verifier:
     async def _verify_project(self, project_id: str, found: Verification, now: datetime, *, repair: bool) -> None:
         # Of one moment, so that a run that is archived meanwhile is in one of both.
         async with self.live.snapshot() as live:
-            live_days = await select_live_days(live, project_id)
+            live_days = await _days(live, SELECT_LIVE_DAYS, project_id)
             files = await self.archive.files_in(live, project_id, None, None) if self.archive else []
         async with self.reporting.connection() as reporting:
             reported_days = await select_reported_days(reporting, project_id)
@@ -321,7 +305,7 @@ class Verifier:
         """
         async with self.live.connection() as connection:
             live = await _fingerprints(connection, SELECT_LIVE, project_id, run_ids)
-            queued = await select_queued(connection, project_id, run_ids)
+            queued = dict[str, bool](map(tuple, await connection.fetch(SELECT_QUEUED, project_id, run_ids)))
         async with self.reporting.connection() as connection:
             reported = await _fingerprints(connection, SELECT_REPORTED, project_id, run_ids)
         return list(_differing(live, reported, queued))
@@ -331,7 +315,7 @@ class Verifier:
         reported = {each.run_id: each.reported_version for each in differences if each.queue is not Queue.WAITING}
         if reported:
             async with self.live.connection() as connection:
-                await queue_again(connection, project_id, reported, now)
+                await connection.execute(QUEUE_AGAIN, project_id, list(reported), list(reported.values()), now)
         return len(reported)
 
 

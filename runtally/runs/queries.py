@@ -247,7 +247,7 @@ async def select_sorted(  # noqa: PLR0913  # The parameters of the statement.
 ) -> tuple[StoredRun, ...]:
     """Return the runs with the highest values of a column, or the lowest; those without a value come last."""
     sql = sorted_sql(conditions, column, is_ascending=is_ascending, limit=limit, offset=offset)
-    return tuple(_stored(row) for row in await connection.fetch(sql, *conditions.values))
+    return tuple(stored(row) for row in await connection.fetch(sql, *conditions.values))
 
 
 async def select_nth_newest(connection: Connection, conditions: Conditions, runs: int) -> datetime | None:
@@ -292,21 +292,11 @@ async def select_experiments(connection: Connection, project_id: str | None, lim
     return tuple(row[0] for row in await connection.fetch(SELECT_EXPERIMENTS, project_id, limit))
 
 
-async def select_run(connection: Connection, project_id: str, run_id: str) -> StoredRun | None:
-    row = await connection.fetchrow(SELECT_RUN, project_id, run_id)
-    return _stored(row) if row else None
-
-
 async def select_projects_of_run(
     connection: Connection, run_id: str, project_ids: Sequence[str] | None
 ) -> tuple[str, ...]:
     """Find up to two projects, among these or with None among all, that have a run with this id."""
     return tuple(row[0] for row in await connection.fetch(SELECT_PROJECTS_OF_RUN, run_id, project_ids))
-
-
-async def select_trace(connection: Connection, project_id: str, trace_id: str, limit: int) -> tuple[StoredRun, ...]:
-    """Read the first runs of the trace, oldest first."""
-    return tuple(_stored(row) for row in await connection.fetch(SELECT_TRACE, project_id, trace_id, limit))
 
 
 async def select_chunk(connection: Connection, conditions: Conditions, *, steps: int, limit: int) -> Chunk:
@@ -316,7 +306,7 @@ async def select_chunk(connection: Connection, conditions: Conditions, *, steps:
     """
     sql = page_sql(conditions, Direction.OLDER, steps=steps, limit=limit, columns=COLUMNS)
     rows = await connection.fetch(sql, *conditions.values)
-    runs = tuple(_stored(row) for row in rows if row["is_match"])
+    runs = tuple(stored(row) for row in rows if row["is_match"])
     has_more = len(rows) == limit or (rows and rows[-1]["step"] == steps)
     return Chunk(runs, _place(rows[-1]) if has_more else None)
 
@@ -329,5 +319,5 @@ def _place(row: asyncpg.Record) -> Place:
     return Place(row["occurred_at"], row["id"], row["project_id"])
 
 
-def _stored(row: asyncpg.Record) -> StoredRun:
+def stored(row: asyncpg.Record) -> StoredRun:
     return msgspec.convert(dict(row), StoredRun)

@@ -272,7 +272,8 @@ async def read_run(  # noqa: PLR0913, PLR0917  # Two databases, and where to loo
 
     Raises `NotFound`, and `ArchiveError` and `MissingExtra` where it may be archived.
     """
-    run = await queries.select_run(connection, project_id, run_id)
+    row = await connection.fetchrow(queries.SELECT_RUN, project_id, run_id)
+    run = queries.stored(row) if row else None
     is_archived = run is None
     if run is None and archive is not None:
         [run] = await archived.find(archive, connection, project_id, "id", run_id, near=near) or (None,)
@@ -296,7 +297,8 @@ async def read_trace(
 ) -> Trace:
     """Read a trace. Raises `NotFound`, and `ArchiveError` and `MissingExtra` where it may be archived."""
     most = MAX_TRACE_RUNS + 1
-    runs = await queries.select_trace(connection, project_id, trace_id, most)
+    rows = await connection.fetch(queries.SELECT_TRACE, project_id, trace_id, most)
+    runs = tuple(map(queries.stored, rows))
     if archive is not None and (near or not runs):
         old = await archived.find(archive, connection, project_id, "trace_id", trace_id, near=near, limit=most)
         runs = archived.merged(runs, old, None, Direction.NEWER)

@@ -24,7 +24,6 @@ from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.plan import GroupQuestion
 from runtally.usage.question import LatencyDetail
 from runtally.usage.timeline import Timeline
-from runtally.usage.totals import Totals
 from runtally.usage.window import TimeSpan
 
 MAX_LOOKED_UP = 5_000
@@ -273,7 +272,11 @@ async def _by_sums(connection: Connection, question: ListQuestion, now: datetime
         answer = await read_groups(reader, of_sums)
     except DimensionNotTracked:
         return None
-    ranked = [_of_totals(id_, sums.totals) for [id_], sums in answer.groups.items() if id_ not in {None, OTHER}]
+    ranked = [
+        RunGroup(id_ or "", sums.totals.runs, sums.totals.failed, sums.totals.unpriced, sums.totals.cost_usd)
+        for [id_], sums in answer.groups.items()
+        if id_ not in {None, OTHER}
+    ]
     shown = ranked[question.offset : question.offset + _LIMIT]
     found = await _looked_up(connection, question, shown)
     has_hidden = await has_hidden_values([reader], of_sums)
@@ -300,7 +303,3 @@ def _has_more(question: ListQuestion, groups: Sequence[object]) -> bool:
 def _runs_of(question: ListQuestion) -> RunFilter:
     since, until = question.span
     return RunFilter(project_id=question.project_id, range=Period.ALL, since=since, until=until)
-
-
-def _of_totals(id_: str | None, totals: Totals) -> RunGroup:
-    return RunGroup(id_ or "", totals.runs, totals.failed, totals.unpriced, totals.cost_usd)

@@ -231,17 +231,12 @@ async def find_scan_bounds(
         begin = await _begin(connection, run_filter, presence, now, position.direction)
         if begin is None:
             return ScanBounds(is_empty=True)
-    if run_filter.project_id is not None or _is_looked_up(run_filter):
+    if run_filter.project_id is not None or run_filter.trace_id is not None or run_filter.search is not None:
         return ScanBounds(begin)
     if begin is not None:
         at = max(at, begin) if position.direction is Direction.NEWER else min(at, begin)
     end = await _end(connection, run_filter, now=now, at=at, direction=position.direction, steps=steps)
     return ScanBounds(begin, end)
-
-
-def _is_looked_up(run_filter: RunFilter) -> bool:
-    """Return whether an index finds the few matching runs directly."""
-    return run_filter.trace_id is not None or run_filter.search is not None
 
 
 async def _begin(
@@ -326,7 +321,12 @@ async def find_bound(connection: Connection, run_filter: RunFilter, now: datetim
             return None
         counted += runs_of_day
         if counted > runs:
-            return await _within_day(connection, run_filter, now, runs) if day == days[0][0] else day + DAY
+            # Where the newest day alone has more, shorter buckets say how much of it can be read.
+            return (
+                (await find_scan_bounds(connection, run_filter, now, Position(), steps=runs)).end
+                if day == days[0][0]
+                else day + DAY
+            )
     return days[-1][0] if len(days) == MAX_BUCKETS else None
 
 
@@ -342,8 +342,3 @@ def _indexed(run_filter: RunFilter) -> RunFilter:
         since=run_filter.since,
         until=run_filter.until,
     )
-
-
-async def _within_day(connection: Connection, run_filter: RunFilter, now: datetime, runs: int) -> datetime | None:
-    """The newest day alone has more: shorter buckets say how much of it can be read."""
-    return (await find_scan_bounds(connection, run_filter, now, Position(), steps=runs)).end

@@ -98,11 +98,6 @@ async def select_speeds(connection: Connection, project_id: str, span: TimeSpan)
     return found
 
 
-def buckets_sql(measure: SpeedMeasure, *, is_of_model: bool) -> str:
-    percent, value = _MEASURES[measure]
-    return _SELECT_BUCKETS.format(percent=percent, value=value, runs=_RUNS, which=_OF_MODEL if is_of_model else "")
-
-
 async def select_points(  # noqa: PLR0913, PLR0917  # The parameters of the statement.
     connection: Connection,
     project_id: str,
@@ -112,7 +107,8 @@ async def select_points(  # noqa: PLR0913, PLR0917  # The parameters of the stat
     model: Model | None,
 ) -> dict[Model | None, dict[int, SpeedPoint]]:
     """Read a figure of each model, and with None of all together, in buckets that begin at these moments; of one model only, if given."""
-    sql = buckets_sql(measure, is_of_model=model is not None)
+    percent, value = _MEASURES[measure]
+    sql = _SELECT_BUCKETS.format(percent=percent, value=value, runs=_RUNS, which=_OF_MODEL if model else "")
     found: dict[Model | None, dict[int, SpeedPoint]] = {None: {}}
     for number, provider, name, value, runs in await connection.fetch(sql, project_id, *span, starts, *(model or ())):
         key = None if name is None else (provider, name)

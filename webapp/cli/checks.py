@@ -36,10 +36,6 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _check_openid(settings: Settings) -> None:
-    _ = settings.openid
-
-
 def _check_databases(settings: Settings) -> None:
     for url in (settings.database_url, settings.read_database_url, settings.reporting_database_url):
         if url is not None:
@@ -72,11 +68,11 @@ def _check_redis(settings: Settings) -> None:
         redis_at(settings.rate_limit_redis_url.get_secret_value())
 
 
-_CHECKS: tuple[Callable[[Settings], None], ...] = (
+_CHECKS: tuple[Callable[[Settings], object], ...] = (
     _check_dev_mode,
     _check_databases,
     _check_cells,
-    _check_openid,
+    lambda settings: settings.openid,
     _check_receiver,
     _check_redis,
     extras.check,

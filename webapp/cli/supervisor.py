@@ -171,7 +171,8 @@ class Workers(Multiprocess):
 
     def _reason_to_replace(self, process: Process) -> str | None:
         if process.exitcode is not None:
-            return _ending(process.exitcode)
+            code = process.exitcode
+            return f"ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         watch = self._watches.setdefault(process, _Watch())
         try:
             # A restart asks more often than it is answered.
@@ -199,10 +200,6 @@ def _end(processes: Iterable[Process]) -> None:
             log.warning("worker_killed", pid=process.pid, reason=f"it did not end within {WORKER_STOP_SECONDS} s")
             process.kill()
             process.join()
-
-
-def _ending(code: int) -> str:
-    return f"ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 
 
 @contextmanager

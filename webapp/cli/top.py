@@ -56,7 +56,8 @@ class Rates:
     def between(cls, first: Reading, last: Reading) -> "Rates":
         """Return the traffic between two readings; zero instead of negative figures if runs were deleted or repriced."""
         traffic = {
-            group: _at_least_none(totals - first.groups.get(group, NO_RUNS)) for group, totals in last.groups.items()
+            group: Totals._make(max(value, type(value)(0)) for value in totals - first.groups.get(group, NO_RUNS))
+            for group, totals in last.groups.items()
         }
         return cls(last, (last.at - first.at).total_seconds(), traffic)
 
@@ -140,10 +141,6 @@ async def _read(database: Database, project_id: str | None, since: datetime) -> 
 
 def _hour_before(now: datetime) -> datetime:
     return floor(now - timedelta(hours=1), _BUCKET)
-
-
-def _at_least_none(totals: Totals) -> Totals:
-    return Totals._make(max(value, type(value)(0)) for value in totals)
 
 
 def _show(rates: Rates, *, as_json: bool, is_live: bool) -> None:
