@@ -3,7 +3,7 @@
 An hour that has ended is compared again when runs of it come late.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import groupby
@@ -32,7 +32,7 @@ from runtally.usage.plan import GroupQuestion
 from runtally.usage.question import LatencyDetail
 from runtally.usage.summary_queries import totals_reader
 from runtally.usage.timeline import BucketWidth, Timeline
-from runtally.usage.totals import NO_RUNS, Totals
+from runtally.usage.totals import NO_RUNS
 from runtally.usage.window import TimeSpan, floor
 
 MEASURES = ("runs", "errors", "timeouts", "input_tokens", "cached_input_tokens")
@@ -73,13 +73,6 @@ async def select_rules(connection: Connection, now: datetime, quiet_time: timede
     return tuple(Rule(row[0], AlertKind(row["kind"]), *row[2:]) for row in rows if row["kind"] in set(RULE_KINDS))
 
 
-async def select_last_hour(connection: Connection, project_ids: Iterable[str], span: TimeSpan) -> dict[str, Totals]:
-    """Read the sums of these projects over some quarters of an hour."""
-    totals_of = totals_reader(MEASURES)
-    rows = await connection.fetch(SELECT_LAST_HOUR, sorted(set(project_ids)), span.since, span.until)
-    return {project_id: totals_of(values) for project_id, *values in rows}
-
-
 QUARTER = GRAINS[0].length
 WAITED = timedelta(minutes=5)
 """An hour is compared with usual ones this long after its end, when its runs have come in."""
@@ -95,17 +88,13 @@ class RuleWatch:
 
     async def read_breaches(self, connection: Connection, now: datetime, quiet: timedelta) -> list[Breach]:
         """Return at most one breach of each rule; rules that have alerted within the quiet time are left out."""
-        rules = await select_rules(connection, now, quiet)
-        found = await self._over_threshold(connection, rules, now)
-        broken = {one.rule for one in found}
-        return found + await self._unusual(connection, [one for one in rules if one not in broken], now)
-
-    async def _over_threshold(self, connection: Connection, rules: Sequence[Rule], now: datetime) -> list[Breach]:
-        span = last_hour(now)
+        rules, span = await select_rules(connection, now, quiet), last_hour(now)
         judged = [
             judge_threshold(rule, span, sums) for rule, sums in await read_last_hour(connection, rules, span, now)
         ]
-        return [breach for breach in judged if breach]
+        found = [breach for breach in judged if breach]
+        broken = {one.rule for one in found}
+        return found + await self._unusual(connection, [one for one in rules if one not in broken], now)
 
     async def _unusual(self, connection: Connection, rules: Sequence[Rule], now: datetime) -> list[Breach]:
         last, unusual = finished_hour(now), [one for one in rules if one.of_unusual]
@@ -150,7 +139,9 @@ async def read_last_hour(
 ) -> list[tuple[Rule, Sums]]:
     """Read the sums of the rules with a threshold whose project has enough runs in this hour."""
     rules = [one for one in rules if one.threshold is not None]
-    totals = await select_last_hour(connection, (one.project_id for one in rules), span)
+    rows = await connection.fetch(SELECT_LAST_HOUR, sorted({one.project_id for one in rules}), *span)
+    totals_of = totals_reader(MEASURES)
+    totals = {project_id: totals_of(values) for project_id, *values in rows}
     found = list[tuple[Rule, Sums]]()
     for rule in rules:
         of_project = totals.get(rule.project_id, NO_RUNS)

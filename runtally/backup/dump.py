@@ -5,7 +5,10 @@ from pathlib import Path
 from runtally import BUILD
 from runtally.backup.file import BackupFile, BackupWriter, Manifest, Table
 from runtally.backup.queries import (
-    analyze,
+    SELECT_SEQUENCES,
+    SET_FORMATS,
+    SET_SEQUENCE,
+    OwnedSequence,
     clear_table,
     copy_in,
     copy_out,
@@ -16,10 +19,7 @@ from runtally.backup.queries import (
     revisions,
     select_columns,
     select_position,
-    select_sequences,
     select_tables,
-    set_formats,
-    set_sequence,
 )
 from runtally.clock import Clock
 from runtally.db.database import Connection, Database
@@ -34,7 +34,8 @@ async def back_up(database: Database, path: Path, clock: Clock) -> Manifest:
     """
     with BackupWriter.opened(path) as backup:
         async with database.patient() as patient, patient.snapshot() as connection:
-            await set_formats(connection)
+            # Have values written in the same way whatever the server's settings are, until the transaction ends.
+            await connection.execute(SET_FORMATS)
             made_of = await revisions(connection)
             if not made_of:
                 raise StoreUnavailable("The database has no tables of Runtally, so there is nothing to back up.")
@@ -56,7 +57,8 @@ async def _written(connection: Connection, backup: BackupWriter, name: str) -> T
     with backup.member(Table(name, (), 0, "", ()).member) as file:
         rows = await copy_out(connection, name, columns, file.write)
     # No snapshot holds sequences: they are read last, when they are past whatever was read.
-    sequences = [await select_position(connection, one) for one in await select_sequences(connection, name)]
+    owned = [OwnedSequence(*row) for row in await connection.fetch(SELECT_SEQUENCES, name)]
+    sequences = [await select_position(connection, one) for one in owned]
     return Table(name, columns, rows, file.sha256, tuple(sequences))
 
 
@@ -114,7 +116,8 @@ async def restore(database: Database, backup: BackupFile) -> None:
             if table.name in NOT_REVIVED:
                 await clear_table(connection, table.name)
     async with database.patient() as patient, patient.connection() as connection:
-        await analyze(connection)
+        # Its plans would be those for empty tables until Postgres found the time.
+        await connection.execute("ANALYZE")
 
 
 async def _fill(connection: Connection, backup: BackupFile, table: Table) -> None:
@@ -122,4 +125,4 @@ async def _fill(connection: Connection, backup: BackupFile, table: Table) -> Non
     if rows != table.rows:
         raise InvalidBackup(f"The backup has {table.rows:,} rows of {table.name}, but {rows:,} were restored.")
     for one in table.sequences:
-        await set_sequence(connection, table.name, one.column, one.last_value, is_called=one.is_called)
+        await connection.execute(SET_SEQUENCE, table.name, one.column, one.last_value, one.is_called)

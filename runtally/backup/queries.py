@@ -72,11 +72,6 @@ class OwnedSequence(NamedTuple):
     name: str
 
 
-async def set_formats(connection: Connection) -> None:
-    """Have values written in the same way whatever the server's settings are, until the transaction ends."""
-    await connection.execute(SET_FORMATS)
-
-
 async def select_tables(connection: Connection) -> set[str]:
     """List all tables except unlogged ones, which a crash empties."""
     return {row[0] for row in await connection.fetch(SELECT_TABLES)}
@@ -85,14 +80,6 @@ async def select_tables(connection: Connection) -> set[str]:
 async def select_columns(connection: Connection, table: str) -> tuple[str, ...]:
     """List the columns of a table that can be written."""
     return tuple(row[0] for row in await connection.fetch(SELECT_COLUMNS, table))
-
-
-async def select_sequences(connection: Connection, table: str) -> tuple[OwnedSequence, ...]:
-    return tuple(OwnedSequence(*row) for row in await connection.fetch(SELECT_SEQUENCES, table))
-
-
-async def set_sequence(connection: Connection, table: str, column: str, last_value: int, *, is_called: bool) -> None:
-    await connection.execute(SET_SEQUENCE, table, column, last_value, is_called)
 
 
 async def select_position(connection: Connection, sequence: OwnedSequence) -> Sequence:
@@ -113,11 +100,6 @@ async def lock_tables(connection: Connection, tables: Several[str]) -> None:
 
 async def clear_table(connection: Connection, table: str) -> None:
     await connection.execute(f'DELETE FROM "{table}"')
-
-
-async def analyze(connection: Connection) -> None:
-    """Have Postgres count anew; its plans would be those for empty tables until it found the time."""
-    await connection.execute("ANALYZE")
 
 
 async def copy_out(

@@ -138,16 +138,6 @@ async def _days(connection: Connection, sql: str, project_id: str) -> dict[date,
     return {day: DaySums(*sums) for day, *sums in (row.values() for row in rows)}
 
 
-async def select_live_of_day(
-    connection: Connection, project_id: str, day: date, chunk: int
-) -> AsyncIterator[dict[str, Fingerprint]]:
-    """Read the live runs of a day by id, in chunks, inside a transaction."""
-    start = datetime.combine(day, time(), UTC)
-    day_of = (project_id, start, start + timedelta(days=1))
-    async for rows in in_chunks(connection, SELECT_LIVE_OF_DAY, *day_of, chunk=chunk, seconds=VERIFY_SECONDS):
-        yield {run_id: Fingerprint(version, content) for run_id, version, content in rows}
-
-
 async def _fingerprints(
     connection: Connection, sql: str, project_id: str, run_ids: Sequence[str]
 ) -> dict[str, Fingerprint]:
@@ -290,8 +280,11 @@ class Verifier:
         return kinds
 
     async def _differences(self, project_id: str, day: date) -> AsyncIterator[list[RunDifference]]:
+        start = datetime.combine(day, time(), UTC)
+        day_of = (project_id, start, start + timedelta(days=1))
         async with self.live.transaction() as live:
-            async for chunk in select_live_of_day(live, project_id, day, CHUNK):
+            async for rows in in_chunks(live, SELECT_LIVE_OF_DAY, *day_of, chunk=CHUNK, seconds=VERIFY_SECONDS):
+                chunk = {run_id: Fingerprint(version, content) for run_id, version, content in rows}
                 async with self.reporting.connection() as reporting:
                     reported = await _fingerprints(reporting, SELECT_REPORTED, project_id, list(chunk))
                 suspects = [run_id for run_id, is_live in chunk.items() if reported.get(run_id) != is_live]

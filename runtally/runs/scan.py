@@ -155,17 +155,6 @@ async def select_presence(connection: Connection, run_filter: RunFilter, at: dat
     return Presence(*row)
 
 
-async def select_ends(
-    connection: Connection, run_filter: RunFilter, grain: Grain, since: datetime, until: datetime
-) -> tuple[datetime | None, datetime | None]:
-    """Read the first and the last bucket in which a provider or model was used."""
-    project_id = RollupScope(run_filter.project_id).key
-    [row] = await connection.fetch(
-        SELECT_ENDS, project_id, grain.minutes, since, until, run_filter.provider, run_filter.model
-    )
-    return row[0], row[1]
-
-
 async def select_buckets(  # noqa: PLR0913  # The parameters of the statement, and which of four it is.
     connection: Connection, minutes: int, at: datetime, direction: Direction, limit: int, *, only_failed: bool
 ) -> list[tuple[datetime, int]]:
@@ -247,7 +236,10 @@ async def _begin(
     if bucket is None:
         return None
     grain = _grain_at(bucket, now, Direction.NEWER)
-    first, last = await select_ends(connection, run_filter, grain, bucket, bucket + _COARSEST)
+    project_id, until = RollupScope(run_filter.project_id).key, bucket + _COARSEST
+    [(first, last)] = await connection.fetch(
+        SELECT_ENDS, project_id, grain.minutes, bucket, until, run_filter.provider, run_filter.model
+    )
     if direction is Direction.NEWER:
         return first or bucket
     return last + grain.length if last else bucket + _COARSEST
