@@ -66,7 +66,11 @@ async def show(path: str) -> ResponseReturnValue:
         raise NotFound
     packed = STATIC / f"{path}.br"
     use_packed = request.accept_encodings.quality("br") > 0 and packed.is_file()
-    response = await send_from_directory(STATIC, f"{path}.br" if use_packed else path, mimetype=_mimetype(path))
+    response = await send_from_directory(
+        STATIC,
+        f"{path}.br" if use_packed else path,
+        mimetype=mimetypes.guess_type(path)[0] or "application/octet-stream",
+    )
     if use_packed:
         response.headers["Content-Encoding"] = "br"
     elif _is_compressible(response):
@@ -100,10 +104,6 @@ async def compress(response: Response) -> Response:
 
 def _is_compressible(response: Response) -> bool:
     return (response.content_type or "").startswith(_COMPRESSIBLE)
-
-
-def _mimetype(path: str) -> str:
-    return mimetypes.guess_type(path)[0] or "application/octet-stream"
 
 
 def _digest(path: Path) -> str | None:

@@ -79,7 +79,10 @@ class TargetEditor:
             raise UnreachableTargetError(f"The {label} test failed: {outcome.answer}.")
         async with self._database.session() as session:
             await self._store(session, by, target)
-            session.add(_delivered(target, alert, outcome, self._clock()))
+            now = self._clock()
+            delivery = AlertDelivery(project_id=target.project_id, alert_id=alert.id, target_id=target.id, due_at=now)
+            delivery.attempts, delivery.delivered_at, delivery.answer = 1, now, outcome.answer
+            session.add(delivery)
         return target
 
     async def add_untested(self, by: Actor, project: ProjectLink, new: NewTarget) -> AlertTarget:
@@ -233,18 +236,6 @@ async def _was_tested(session: AsyncSession, target: AlertTarget, since: datetim
         col(Alert.created_at) > since,
     )
     return (await session.exec(query.limit(1))).first() is not None
-
-
-def _delivered(target: AlertTarget, alert: Alert, outcome: Outcome, now: datetime) -> AlertDelivery:
-    return AlertDelivery(
-        project_id=target.project_id,
-        alert_id=alert.id,
-        target_id=target.id,
-        attempts=1,
-        due_at=now,
-        delivered_at=now,
-        answer=outcome.answer,
-    )
 
 
 def _facts(target: AlertTarget) -> dict[str, object]:

@@ -11,8 +11,8 @@ from tests.pages.conftest import Invite
 from tests.pages.looking import Outline, html_of, part_of, text_of
 from webapp import guides
 from webapp.guides import FOLDER, NAMES
+from webapp.rendering import FOLDER as TEMPLATES
 from webapp.snippets import ways_to_send
-from webapp.templating import FOLDER as TEMPLATES
 
 CALL = re.compile(r"""guide\.more\(["']([^"']+)["'](?:, ["']([^"']+)["'])?\)""")
 

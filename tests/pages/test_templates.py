@@ -7,8 +7,7 @@ import pytest
 from jinja2 import UndefinedError
 
 from webapp.pages.site.appearance import ThemeButton
-from webapp.rendering import Page, Shell
-from webapp.templating import FOLDER, figures, templates
+from webapp.rendering import FOLDER, Page, Shell, figures, templates
 
 TEMPLATES = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.html"))
 PARTIALS = [name for name in TEMPLATES if Path(name).name.startswith("_")]

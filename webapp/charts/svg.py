@@ -227,7 +227,10 @@ def _bars(datasets: Mapping[str, Rows], plot: _Plot) -> Iterator[str]:
         bars[slot] = f"{bars.get(slot, '')}M{left} {bottom}V{min(top, bottom - 0.5):.1f}H{right}V{bottom}z"
     for slot, path in bars.items():
         yield _path(path, look.SEGMENT_RIM, f'fill="{variable(slot)}"')
-    ticks = "".join(_tick(row, plot) for row in _numbers(datasets["previous"]))
+    ticks = ""
+    for row in _numbers(datasets["previous"]):
+        left, right = (plot.x(row["i"] + edge) for edge in look.TICK)
+        ticks += f"M{left} {plot.y(row['y'])}H{right}"
     if ticks:
         yield _path(ticks, look.PREVIOUS_RIM)
         yield _path(ticks, look.PREVIOUS)
@@ -237,11 +240,6 @@ def _hatched(chart: Chart, plot: _Plot) -> Iterator[str]:
     for row in _numbers(chart.datasets.get("open", ())):
         left, right = (plot.x(row["i"] + edge) for edge in look.BAR)
         yield f'<path d="M{left} {plot.y(0)}V{plot.y(row["y"])}H{right}V{plot.y(0)}z" fill="url(#{look.PATTERN})"/>'
-
-
-def _tick(row: Mapping[str, float], plot: _Plot) -> str:
-    left, right = (plot.x(row["i"] + edge) for edge in look.TICK)
-    return f"M{left} {plot.y(row['y'])}H{right}"
 
 
 def _line(points: Rows, slot: str, plot: _Plot) -> Iterator[str]:

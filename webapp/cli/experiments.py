@@ -121,7 +121,10 @@ def set_experiment(
     async def work(session: AsyncSession) -> Experiment:
         experiment = await edit.get(session, project_id, experiment_id)
         edit.set_rule(session, OPERATOR, experiment, _changed(edit.rule_of(experiment), given))
-        _publish(session, experiment, private=private)
+        if private:
+            edit.make_private(session, OPERATOR, experiment)
+        elif private is not None:
+            edit.make_public(session, OPERATOR, experiment)
         return experiment
 
     try:
@@ -141,13 +144,6 @@ def _changed(rule: Rule, given: Mapping[str, Any]) -> Rule:
     window = {name: value for name, value in given.items() if name in _WINDOW}
     limits = {name: value for name, value in given.items() if name not in _WINDOW}
     return Rule(replace(rule.window, **window), replace(rule.thresholds, **limits))
-
-
-def _publish(session: AsyncSession, experiment: Experiment, *, private: bool | None) -> None:
-    if private:
-        edit.make_private(session, OPERATOR, experiment)
-    elif private is not None:
-        edit.make_public(session, OPERATOR, experiment)
 
 
 def _badge_path(experiment: Experiment) -> str:
