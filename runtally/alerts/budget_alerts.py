@@ -12,8 +12,7 @@ from typing import Final, NamedTuple
 from runtally.alerts.message import Message, ProjectLink, compose, minimum_of, money, quoted
 from runtally.budgets import queries
 from runtally.budgets.spending import BudgetState, Spending, least_to_alert_usd, read_state, spent_in
-from runtally.budgets.terms import BudgetTerms
-from runtally.budgets.use import Use
+from runtally.budgets.use import BudgetTerms, Use
 from runtally.clock import start_of_day
 from runtally.db.database import Connection
 from runtally.models.alert import AlertKind

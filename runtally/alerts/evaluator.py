@@ -24,8 +24,7 @@ from runtally.alerts.rule_watch import RuleWatch
 from runtally.alerts.week import Week
 from runtally.budgets import queries
 from runtally.budgets.queries import select_changed
-from runtally.budgets.terms import OF_MONTH
-from runtally.budgets.use import Month
+from runtally.budgets.use import OF_MONTH, Month
 from runtally.clock import Clock, start_of_day
 from runtally.db.database import Connection, Database
 from runtally.db.probe import Watch

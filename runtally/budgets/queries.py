@@ -4,8 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from runtally.budgets.terms import BudgetTerms, Place
-from runtally.budgets.use import BurnDown, Month, Recent, Use, pace_since
+from runtally.budgets.use import BudgetTerms, BurnDown, Month, Place, Recent, Use, pace_since
 from runtally.clock import DAY, start_of_day
 from runtally.db.combined import gathered
 from runtally.db.database import Connection

@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from runtally.budgets.queries import select_terms
-from runtally.budgets.terms import BudgetTerms
+from runtally.budgets.use import BudgetTerms
 from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked, Forbidden, InvalidFilter
 from runtally.models.budget import BudgetPeriod

@@ -14,8 +14,8 @@ from typing import Any, BinaryIO, Final, Self, cast
 
 import msgspec
 
+from runtally.client.post import Rejection
 from runtally.client.run import UnreadableFile
-from runtally.client.send import Rejection
 
 _DELIMITERS: Final = ",;\t"
 _BOM: Final = b"\xef\xbb\xbf"

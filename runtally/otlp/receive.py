@@ -36,8 +36,7 @@ from runtally.otlp.nesting import Below, Lineage, brief, joined, keep_innermost
 from runtally.otlp.origins import Origins, ProjectRule, valid_project
 from runtally.otlp.recent import Recent, SpanPlace
 from runtally.otlp.runs import INVALID_ID, wire_run
-from runtally.otlp.scopes import counts_apart, vendor_of
-from runtally.otlp.spans import has_failed, is_call
+from runtally.otlp.spans import counts_apart, has_failed, is_call, vendor_of
 from runtally.otlp.twins import keep_one_of_each
 from runtally.otlp.values import LogRecord, Malformed, Metric, Rules, Span, Wanted
 from runtally.settings import Settings

@@ -15,7 +15,7 @@ from runtally.ingest.wire import WireRun
 from runtally.otlp.attributes import Facts
 from runtally.otlp.calls import Call
 from runtally.otlp.parse import is_kept
-from runtally.otlp.scopes import is_framework
+from runtally.otlp.spans import is_framework
 from runtally.otlp.values import Value
 from runtally.pricing.providers import stored_name
 from runtally.vendor_usage import tier_of

@@ -24,7 +24,7 @@ from runtally.models.price import PriceSource
 from runtally.pricing import catalogue_queries as queries
 from runtally.pricing.catalogue_entry import CatalogueEntry, CheckedDay
 from runtally.pricing.catalogue_queries import KnownEntry
-from runtally.pricing.overlap import SlotIndex
+from runtally.pricing.entries import SlotIndex
 from runtally.pricing.queries import select_version
 
 PACKAGE = "genai-prices"

@@ -13,8 +13,7 @@ from runtally.errors import Detail, InvalidPrice, NotFound
 from runtally.fields import MAX_NAME
 from runtally.models.price import ProjectDiscount
 from runtally.pricing.draft import MAX_NOTE, read_time
-from runtally.pricing.entries import lock
-from runtally.pricing.overlap import overlap
+from runtally.pricing.entries import lock, overlap
 from runtally.pricing.providers import provider_key
 
 MAX_PERCENT = 100

@@ -8,8 +8,7 @@ from typing import Final
 import click
 
 from runtally.client.demo.play import post_history, post_live
-from runtally.client.post import Poster, Target
-from runtally.client.send import Totals
+from runtally.client.post import Poster, Target, Totals
 from webapp.cli.output import Counter, Progress
 from webapp.cli.server import Server, server_options
 

@@ -16,12 +16,10 @@ from runtally.access.erasure import ChosenBy, ChosenRuns, FoundRuns, erase_chose
 from runtally.audit import OPERATOR
 from runtally.client.files import RowFile
 from runtally.client.formats.registry import COLUMNS, FORMATS
-from runtally.client.mapping import Options, parse_constants, parse_links, parse_values
-from runtally.client.plan import listed
-from runtally.client.post import Poster
+from runtally.client.mapping import Options, listed, parse_constants, parse_links, parse_values
+from runtally.client.post import Poster, Totals
 from runtally.client.rows import DryRun, RunMaker, load_file
 from runtally.client.run import InvalidMapping, UnreadableFile, as_text
-from runtally.client.send import Totals
 from runtally.client.values import UNIX_EPOCH
 from runtally.clock import system_clock
 from runtally.db.database import Database

@@ -14,9 +14,8 @@ from typing import Final, NoReturn
 from runtally.client.demo.calls import Call, trace_of
 from runtally.client.demo.projects import PROJECTS, Project
 from runtally.client.demo.story import Story
-from runtally.client.post import Poster
+from runtally.client.post import Batch, Poster, Totals, send_all
 from runtally.client.run import OutgoingRun
-from runtally.client.send import Batch, Totals, send_all
 from runtally.clock import Clock, system_clock
 
 _STEP_S: Final = 0.5

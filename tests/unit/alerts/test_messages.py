@@ -31,7 +31,7 @@ from runtally.alerts.registry import Channels
 from runtally.alerts.rules import UnusualHour
 from runtally.alerts.week import ModelSpend, Week, WeeklySpend
 from runtally.budgets.spending import BudgetState, Spending
-from runtally.budgets.terms import BudgetTerms
+from runtally.budgets.use import BudgetTerms
 from runtally.ids import uuid7
 from runtally.models.alert import TargetKind
 from runtally.models.budget import EACH_VALUE, BudgetPeriod

@@ -12,8 +12,8 @@ from runtally.client.demo import projects
 from runtally.client.demo.play import BATCH_RUNS, CALLS_PER_S, LiveTraffic, history
 from runtally.client.demo.projects import OWN, PROJECTS, ROUTED, Model
 from runtally.client.demo.story import FAILING_EXPERIMENT, PASSING_EXPERIMENT, Story
+from runtally.client.post import Batch
 from runtally.client.run import OutgoingRun, as_text
-from runtally.client.send import Batch
 from runtally.privacy import ContentRule
 from runtally.settings import CONTENT_KEYS, PrivacyMode
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from runtally.client.files import Row, RowFile
+from runtally.client.post import Rejection
 from runtally.client.run import UnreadableFile
-from runtally.client.send import Rejection
 
 
 def rows_of(folder: Path, name: str, content: bytes) -> list[Row | Rejection]:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from runtally.client.files import Row
 from runtally.client.mapping import Options, parse_constants, parse_links, parse_values
+from runtally.client.post import Rejection, Totals
 from runtally.client.rows import RowRejected, RunMaker, batches
 from runtally.client.run import InvalidMapping, OutgoingRun, as_text
-from runtally.client.send import Rejection, Totals
 from runtally.privacy import ContentRule
 from runtally.settings import CONTENT_KEYS, PrivacyMode
 

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from runtally.client.post import Receipt, RejectedRun
+from runtally.client.post import IN_FLIGHT, SHOWN_REJECTIONS, Batch, Receipt, RejectedRun, Rejection, Totals, send_all
 from runtally.client.run import OutgoingRun, RequestRefused
-from runtally.client.send import IN_FLIGHT, SHOWN_REJECTIONS, Batch, Rejection, Totals, send_all
 from runtally.errors import Detail
 
 
