@@ -127,30 +127,6 @@ async def select_ids(connection: Connection) -> dict[str, uuid.UUID]:
     return {row["name"]: row["id"] for row in await connection.fetch(SELECT_IDS)}
 
 
-async def insert_cell(connection: Connection, name: str, cell_id: uuid.UUID, now: datetime, *, is_open: bool) -> None:
-    await connection.execute(INSERT_CELL, name, cell_id, is_open, now)
-
-
-async def select_places(connection: Connection) -> dict[str, str]:
-    """Read the cell of each project."""
-    return {row["project_id"]: row["cell"] for row in await connection.fetch(SELECT_PLACES)}
-
-
-async def count_places(connection: Connection) -> int:
-    count: int = await connection.fetchval(COUNT_PLACES)
-    return count
-
-
-async def select_place(connection: Connection, project_id: str) -> str | None:
-    cell: str | None = await connection.fetchval(SELECT_PLACE, project_id)
-    return cell
-
-
-async def insert_place(connection: Connection, project_id: str, cells: Sequence[str], now: datetime) -> None:
-    """Put a project into one of these cells that is open, unless it has a place."""
-    await connection.execute(INSERT_PLACE, project_id, cells, now)
-
-
 async def insert_places(connection: Connection, project_ids: Sequence[str], cell: str, now: datetime) -> list[str]:
     """Say that these projects are in a cell, and return some that are said to be elsewhere."""
     await connection.execute(INSERT_PLACES, project_ids, cell, now)
@@ -170,10 +146,6 @@ async def select_identity(connection: "Connection | OpenConnection") -> Identity
     return Identity(*row) if row else None
 
 
-async def insert_identity(connection: Connection, identity: Identity) -> None:
-    await connection.execute(INSERT_IDENTITY, *identity)
-
-
 class Directory:
     """The cells of an installation that has several, and the cell of each project; one per process."""
 
@@ -189,8 +161,8 @@ class Directory:
         """Read which cells there are, and the places that other processes gave. Raises `StoreUnavailable`."""
         async with self._control.connection() as connection:
             self._ids = await select_ids(connection)
-            if await count_places(connection) != len(self._places):
-                self._places |= await select_places(connection)
+            if await connection.fetchval(COUNT_PLACES) != len(self._places):
+                self._places |= {row["project_id"]: row["cell"] for row in await connection.fetch(SELECT_PLACES)}
 
     def known(self, project_id: str) -> str | None:
         """Return the cell of a project, as far as this process knows."""
@@ -200,7 +172,7 @@ class Directory:
         """Return the cell of a project; None if it has no runs yet. Raises `StoreUnavailable`."""
         if project_id not in self._places:
             async with self._control.connection() as connection:
-                cell = await select_place(connection, project_id)
+                cell: str | None = await connection.fetchval(SELECT_PLACE, project_id)
             if cell is None:
                 return None
             self._places[project_id] = cell
@@ -211,7 +183,7 @@ class Directory:
         cell = await self.find(project_id)
         if cell is None:
             async with self._control.durable() as connection:
-                await insert_place(connection, project_id, self.names, self._clock())
+                await connection.execute(INSERT_PLACE, project_id, self.names, self._clock())
             # Another process may have been quicker.
             cell = await self.find(project_id)
         if cell is None:
@@ -294,11 +266,11 @@ async def add(control: Database, name: str, cell: Database, now: datetime) -> No
     """
     await refuse_foreign(control, name, cell)
     async with cell.durable() as connection:
-        await insert_identity(connection, Identity(uuid7(), name))
+        await connection.execute(INSERT_IDENTITY, uuid7(), name)
         found = await select_identity(connection)
     assert found is not None  # noqa: S101  # It was just inserted, and nothing deletes it.
     async with control.durable() as connection:
-        await insert_cell(connection, name, found.id, now, is_open=name == MAIN)
+        await connection.execute(INSERT_CELL, name, found.id, name == MAIN, now)
 
 
 async def record_projects(control: Database, name: str, cell: Database, now: datetime) -> list[str]:

@@ -16,7 +16,7 @@ from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.audit import Actor, Change, record
-from runtally.db.database import Connection, Database
+from runtally.db.database import Database
 from runtally.errors import Detail, InvalidNameRule, NotFound, StoreUnavailable
 from runtally.fields import trimmed
 from runtally.models.project import NameRule, NameStorage, Project
@@ -91,14 +91,6 @@ SELECT project_id, key, storage
 _NO_RULES: Mapping[str, NameStorage] = {}
 
 
-async def select_rules(connection: Connection) -> dict[str, dict[str, NameStorage]]:
-    """Read the rules of all projects, by project and key."""
-    found: dict[str, dict[str, NameStorage]] = defaultdict(dict)
-    for row in await connection.fetch(SELECT_RULES):
-        found[row["project_id"]][row["key"]] = NameStorage(row["storage"])
-    return dict(found)
-
-
 class LiveNames:
     """The rules as they were a moment ago; one per process. Until they were read once, no run is accepted."""
 
@@ -121,8 +113,11 @@ class LiveNames:
 
     async def refresh(self) -> None:
         """Read the rules. Raises `StoreUnavailable`, and then keeps those it has."""
+        rules: dict[str, dict[str, NameStorage]] = defaultdict(dict)
         async with self._database.connection() as connection:
-            self._rules = await select_rules(connection)
+            for row in await connection.fetch(SELECT_RULES):
+                rules[row["project_id"]][row["key"]] = NameStorage(row["storage"])
+        self._rules = dict(rules)
 
     def apply(self, run: StoredRun) -> None:
         """Hash or drop the names in a run. Raises `StoreUnavailable` where the rules are not known yet."""

@@ -6,7 +6,7 @@ A pass that breaks off is continued by the next one.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -20,7 +20,7 @@ from runtally.archive.archiver import Archiver, archived_before
 from runtally.archive.queries import MAY_LEAVE, try_lock
 from runtally.clock import Clock, start_of_day
 from runtally.db.bulk import affected_rows
-from runtally.db.database import Connection, Database
+from runtally.db.database import Database
 from runtally.db.outbox import expand_project
 
 SELECT_RULES = """
@@ -95,31 +95,6 @@ class Due(NamedTuple):
 class OldRun(NamedTuple):
     id: str
     occurred_at: datetime
-
-
-async def select_rules(connection: Connection) -> list[Rule]:
-    """Read the rules of projects that have one of their own, or that have dropped runs."""
-    return [Rule(*row) for row in await connection.fetch(SELECT_RULES)]
-
-
-async def select_due(connection: Connection, today: datetime, default_days: int | None) -> list[Due]:
-    return [Due(*row) for row in await connection.fetch(SELECT_DUE, today, default_days)]
-
-
-async def raise_dropped_before(connection: Connection, due: Due) -> None:
-    """Set the horizon of a project, unless it has a later one."""
-    await connection.execute(UPDATE_DROPPED_BEFORE, *due)
-
-
-async def select_old(connection: Connection, due: Due, after: OldRun, limit: int) -> list[OldRun]:
-    """Read the next of the oldest runs that may be dropped, and lock them until the transaction ends."""
-    rows = await connection.fetch(SELECT_OLD, *due, after.occurred_at, after.id, limit)
-    return [OldRun(*row) for row in rows]
-
-
-async def delete_old(connection: Connection, project_id: str, runs: Sequence[OldRun]) -> int:
-    """Delete the runs, and return how many were deleted."""
-    return affected_rows(await connection.execute(DELETE_OLD, project_id, [run.id for run in runs]))
 
 
 RUNS_AT_ONCE = 1000
@@ -204,13 +179,13 @@ class Dropper:
         """Record the new horizon of each project that has runs to drop or archive, and return these projects."""
         today = start_of_day(self._clock())
         async with self._database.connection() as connection:
-            due = await select_due(connection, today, self._default_days)
+            due = [Due(*row) for row in await connection.fetch(SELECT_DUE, today, self._default_days)]
             if self._archive is not None:
                 # Runs that stay are not to be announced as gone.
                 times = [await archived_before(connection, *each) for each in due]
                 due = [Due(each.project_id, before) for each, before in zip(due, times, strict=True) if before]
             for each in due:
-                await raise_dropped_before(connection, each)
+                await connection.execute(UPDATE_DROPPED_BEFORE, *each)
             return due
 
     async def _drop(self, due: Due, stop: asyncio.Event) -> tuple[int, bool]:
@@ -223,8 +198,10 @@ class Dropper:
                     return dropped, False
                 # Asked with the lock, because another process may begin an archive at any time before.
                 await refuse_to_drop(connection)
-                found = await select_old(connection, due, last, RUNS_AT_ONCE)
-                dropped += await delete_old(connection, due.project_id, found)
+                rows = await connection.fetch(SELECT_OLD, *due, last.occurred_at, last.id, RUNS_AT_ONCE)
+                found = [OldRun(*row) for row in rows]
+                ids = [run.id for run in found]
+                dropped += affected_rows(await connection.execute(DELETE_OLD, due.project_id, ids))
             if len(found) < RUNS_AT_ONCE:
                 break
             last = found[-1]
@@ -266,7 +243,7 @@ class LiveRetention:
     async def refresh(self) -> None:
         """Read the rules. Raises `StoreUnavailable`, and then keeps those it has."""
         async with self._database.connection() as connection:
-            self._rules = {rule.project_id: rule for rule in await select_rules(connection)}
+            self._rules = {row["id"]: Rule(*row) for row in await connection.fetch(SELECT_RULES)}
 
     def accepted_since(self, project_id: str, now: datetime) -> datetime | None:
         """Return the moment since when the project accepts runs; None if it accepts any.

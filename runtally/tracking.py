@@ -105,7 +105,9 @@ async def list_keys(session: AsyncSession, project_id: str, now: datetime) -> Se
 async def list_seen(session: AsyncSession, project_id: str) -> Sequence[SeenKey]:
     """The keys of metadata that the newest runs have and the project does not track, the most frequent first."""
     tracked = {row.key for row in await select_keys(session, project_id)}
-    seen = await select_seen(session, project_id, RUNS_LOOKED_AT, SUGGESTED + MAX_TRACKED_KEYS)
+    asked = (project_id, RUNS_LOOKED_AT, SUGGESTED + MAX_TRACKED_KEYS)
+    rows = await (await session.connection()).exec_driver_sql(SELECT_SEEN, asked)
+    seen = [SeenKey(*row) for row in rows]
     return [one for one in seen if is_key(one.key) and canonical_key(one.key) not in tracked][:SUGGESTED]
 
 
@@ -125,9 +127,11 @@ async def track(session: AsyncSession, by: Actor, project_id: str, key: str, now
         return
     if sum(row.state != KeyState.DROPPING for row in rows.values()) >= MAX_TRACKED_KEYS:
         raise InvalidTrackedKey(f"A project tracks at most {MAX_TRACKED_KEYS} keys: untrack another one first.")
-    names = await select_default_names(session, key)
+    connection = await session.connection()
+    # The names that a key of all projects is read from.
+    names = (await connection.exec_driver_sql(SELECT_DEFAULT_NAMES, (key,))).scalar()
     values = (project_id, key, [key] if names is None else names, now)
-    await (await session.connection()).exec_driver_sql(TRACK, values)
+    await connection.exec_driver_sql(TRACK, values)
     record(session, by, Change("key.tracked", key, project_id))
 
 
@@ -161,16 +165,3 @@ async def select_keys(session: AsyncSession, project_id: str) -> list[KeyRow]:
     """The keys of a project by name: its own, and those of all projects."""
     rows = await (await session.connection()).exec_driver_sql(SELECT_KEYS, (project_id,))
     return [KeyRow(*row) for row in rows]
-
-
-async def select_default_names(session: AsyncSession, key: str) -> list[str] | None:
-    """The names that a key of all projects is read from."""
-    connection = await session.connection()
-    names: list[str] | None = (await connection.exec_driver_sql(SELECT_DEFAULT_NAMES, (key,))).scalar()
-    return names
-
-
-async def select_seen(session: AsyncSession, project_id: str, runs: int, limit: int) -> list[SeenKey]:
-    """The keys of metadata that the newest runs of a project have, those that most of them have first."""
-    rows = await (await session.connection()).exec_driver_sql(SELECT_SEEN, (project_id, runs, limit))
-    return [SeenKey(*row) for row in rows]

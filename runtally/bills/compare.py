@@ -10,7 +10,7 @@ service tiers and regions; the rest is a matter of prices.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from enum import StrEnum
@@ -206,16 +206,10 @@ class _Names:
         self._provider, self._book = provider, book
         self._names: dict[str, str] = {}
 
-    def price_of_row(self, row: BillRow) -> Price | None:
-        """Return the list price of what a row counts, for short inputs."""
-        return self._price(row.model, datetime.combine(row.day, time(12), UTC), row.tier, row.region)
-
-    def price_of_long_row(self, row: BillRow) -> Price | None:
-        """Return the list price of what a row counts where it tells that the inputs were long."""
-        if not row.longer_than:
-            return None
+    def price_of_row(self, row: BillRow, input_tokens: int = 0) -> Price | None:
+        """Return the list price of what a row counts, for inputs of so many tokens."""
         at = datetime.combine(row.day, time(12), UTC)
-        return self._price(row.model, at, row.tier, row.region, row.longer_than + 1)
+        return self._price(row.model, at, row.tier, row.region, input_tokens)
 
     def price_of_runs(self, row: PricedAlike, project_id: str | None, input_tokens: int) -> Price | None:
         """Return the price of runs with so many input tokens, after the discounts of a project if one is given."""
@@ -256,7 +250,9 @@ def _add_billed(side: _Side, row: BillRow, names: _Names, step: Decimal) -> None
     if not row.tokens and not row.units and not row.requests:
         return
     usage = Usage(**{kind.count_column: row.tokens.get(kind.name) for kind in TOKEN_KINDS}, units=row.units or None)
-    side.charge(usage, names.price_of_row(row), row.requests, names.price_of_long_row(row))
+    # A row may tell that its inputs were long.
+    long = names.price_of_row(row, row.longer_than + 1) if row.longer_than else None
+    side.charge(usage, names.price_of_row(row), row.requests, long)
     side.tells_length |= row.longer_than is not None
     if row.tier:
         side.tiers[row.tier] += row.requests
@@ -323,20 +319,15 @@ def _difference(name: str, billed: _Side, stored: _Side, *, is_billed: bool) -> 
     return Difference(name, amount, stored.amount_usd, tuple(parts), billed.requests, stored.requests)
 
 
-def _untold(name: str, stored: _Side, whole: Decimal) -> Part:
-    # Of what is of no model only the fees of searches are beside the counts.
-    if not name:
-        return Part(Reason.UNITS, whole, _SEARCH, None, stored.counts.get(_SEARCH, 0))
-    return Part(Reason.UNTOLD, whole)
-
-
 _SEARCH: Final = "webSearch"
 
 
 def _parts(name: str, billed: _Side, stored: _Side, share: Fraction, amount: Decimal) -> Iterator[Part]:
     whole = amount - stored.amount_usd
     if not billed.is_counted and (billed.is_billed or not stored.requests):
-        yield _untold(name, stored, whole)
+        # Of what is of no model only the fees of searches are beside the counts.
+        searches = stored.counts.get(_SEARCH, 0)
+        yield Part(Reason.UNTOLD, whole) if name else Part(Reason.UNITS, whole, _SEARCH, None, searches)
         return
     told = _ZERO
     for part in _counted(billed, stored, share):
@@ -416,12 +407,11 @@ def _sum(name: str, found: Iterable[Difference]) -> Difference:
         parts[place] = (
             part
             if old is None
-            else Part(
-                part.reason,
-                old.amount_usd + part.amount_usd,
-                part.what,
-                _plus(old.billed, part.billed),
-                _plus(old.here, part.here),
+            else replace(
+                old,
+                amount_usd=old.amount_usd + part.amount_usd,
+                billed=_plus(old.billed, part.billed),
+                here=_plus(old.here, part.here),
             )
         )
     shown = sorted(
