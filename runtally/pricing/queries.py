@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from decimal import Decimal
 
 import asyncpg
 
@@ -129,54 +128,8 @@ def _candidate(row: asyncpg.Record) -> PriceCandidate:
     )
 
 
-SELECT_LISTED = """
-  SELECT provider,
-         model,
-         above_input_tokens,
-         input_per_million,
-         output_per_million,
-         cache_read_per_million,
-         effective_from,
-         effective_to,
-         estimated,
-         source
-    FROM price_entries
-   WHERE ($1::text[] IS NULL OR provider = ANY($1))
-     AND ($2::text IS NULL
-          OR strpos(lower(model), lower($2)) > 0
-          OR EXISTS (SELECT FROM unnest(aliases) AS alias WHERE strpos(lower(alias), lower($2)) > 0))
-ORDER BY provider, model, above_input_tokens, effective_from NULLS FIRST, id
-   LIMIT $3
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class ListedPrice:
-    """A price entry for people: US dollars per million tokens."""
-
-    provider: str
-    model: str
-    above_input_tokens: int
-    input_per_million: Decimal | None
-    output_per_million: Decimal | None
-    cache_read_per_million: Decimal | None
-    effective_from: datetime | None
-    effective_to: datetime | None
-    estimated: bool
-    source: str
-
-
-async def select_listed(
-    connection: Connection, *, providers: Sequence[str] | None, model: str | None, limit: int | None
-) -> tuple[ListedPrice, ...]:
-    """Read the entries of these providers with that text in a name; None: of all, with any, without a limit."""
-    rows = await connection.fetch(SELECT_LISTED, providers, model, limit)
-    return tuple(ListedPrice(*row) for row in rows)
-
-
 MAX_MODELS = 2_000
 """The models that are looked at, those with the most runs: a program may give each run one of its own."""
-
 # Buckets of the longest grain: they are the fewest, and kept for ever. Sums of tokens stay numeric: 1,025 of the largest counts
 # that a run may have are more than a bigint holds.
 SELECT_USED_MODELS = f"""

@@ -67,6 +67,21 @@ async def search(
     return SearchResult((await session.exec(query)).all(), number)
 
 
+async def list_named(
+    session: AsyncSession, providers: Sequence[str] | None, model: str | None, limit: int
+) -> Sequence[PriceEntry]:
+    """List the entries of these providers with that text in a name, past ones too; None: of all, with any."""
+    start = col(PriceEntry.effective_from).asc().nulls_first()
+    names = (col(PriceEntry.provider), col(PriceEntry.model), col(PriceEntry.above_input_tokens))
+    query = select(PriceEntry).order_by(*names, start, col(PriceEntry.id)).limit(limit)
+    if providers is not None:
+        query = query.where(col(PriceEntry.provider).in_(providers))
+    if model:
+        of_model, aliases = func.lower(PriceEntry.model), func.lower(func.array_to_string(PriceEntry.aliases, "\n"))
+        query = query.where(func.greatest(*(func.strpos(name, model.lower()) for name in (of_model, aliases))) > 0)
+    return (await session.exec(query)).all()
+
+
 async def list_discounts(session: AsyncSession) -> Sequence[ProjectDiscount]:
     """List all discounts by project, the latest start first."""
     start = col(ProjectDiscount.effective_from).desc().nulls_last()

@@ -11,13 +11,13 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
+from runtally.models.price import PriceEntry
 from runtally.money import plain
-from runtally.pricing import price_file
+from runtally.pricing import price_file, registry
 from runtally.pricing.book import load_book
 from runtally.pricing.catalogue import SyncReport, sync
 from runtally.pricing.price_file import Effect, LineEffect
 from runtally.pricing.providers import canonical, provider_key
-from runtally.pricing.queries import ListedPrice, select_listed
 from runtally.pricing.repricing.recost import price_unpriced
 from runtally.settings import Settings
 from webapp.cli.opening import in_control, with_control
@@ -81,11 +81,7 @@ def list_prices(provider: str | None, model: str | None, limit: int, *, as_json:
     """
     providers = [provider.strip().lower(), provider_key(provider), canonical(provider)] if provider else None
 
-    async def work(_settings: Settings, database: Database) -> Sequence[ListedPrice]:
-        async with database.connection() as connection:
-            return await select_listed(connection, providers=providers, model=model, limit=limit + 1)
-
-    found = with_control(work)
+    found = in_control(lambda session: registry.list_named(session, providers, model, limit + 1))
     if as_json:
         echo_json(map(_record, found[:limit]))
     elif not found:
@@ -147,7 +143,7 @@ def _lines_of(one: LineEffect) -> Iterator[str]:
         yield from (f"  {name}: {before or '-'} -> {after or '-'}" for name, before, after in one.fields)
 
 
-def row_of(price: ListedPrice) -> tuple[str, ...]:
+def row_of(price: PriceEntry) -> tuple[str, ...]:
     """The cells of a price, in the order of the headings."""
     return (
         price.provider,
@@ -162,7 +158,7 @@ def row_of(price: ListedPrice) -> tuple[str, ...]:
     )
 
 
-def _record(price: ListedPrice) -> Record:
+def _record(price: PriceEntry) -> Record:
     return record(
         **attributes(price, "provider", "model", "above_input_tokens"),
         **attributes(price, "input_per_million", "output_per_million", "cache_read_per_million"),
