@@ -30,9 +30,8 @@ from runtally.fields import ProjectId, camel, parse_project_id
 from runtally.money import as_json, plain
 from runtally.usage.dimensions import BY_MODEL, OTHER, OTHER_NAME, Dimension
 from runtally.usage.filter import RunFilter
-from runtally.usage.groups.summaries import read_totals
-from runtally.usage.question import LatencyDetail, Question
-from runtally.usage.read import MOST_GROUPS
+from runtally.usage.plan import LatencyDetail, Question
+from runtally.usage.read import MOST_GROUPS, read_totals
 from runtally.usage.reader import UsageReader
 from runtally.usage.summary import Point, Summary
 from runtally.usage.window import INTERVALS, Range, Window, parse_interval

@@ -9,7 +9,7 @@ from runtally.db.database import Connection
 from runtally.usage.dimensions import BY_MODEL
 from runtally.usage.filter import ALL_RUNS, RunFilter
 from runtally.usage.memo import DayMemo
-from runtally.usage.question import LatencyDetail, Question
+from runtally.usage.plan import LatencyDetail, Question
 from runtally.usage.read import project_report
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import ProjectReport

@@ -13,9 +13,9 @@ from runtally.audit import ActorKind
 from runtally.errors import InvalidFilter
 from runtally.ids import path_of
 from runtally.usage.dimensions import (
-    ANY_EXPERIMENT,
     DIMENSIONS,
     ERROR_CODE,
+    EXPERIMENT,
     METADATA,
     MODEL,
     PROVIDER,
@@ -46,7 +46,7 @@ NO_GROUPS = "none"
 # The parameters that filter runs besides keys of metadata.
 _FILTERS = {NAMES[one.filter_field] for one in DIMENSIONS.values()}
 _LONGEST_REPEATED = 40
-_OPEN_TO_LINKS = {PROVIDER, MODEL, STATUS, ERROR_CODE, ANY_EXPERIMENT, SERVICE_TIER, REGION}
+_OPEN_TO_LINKS = {PROVIDER, MODEL, STATUS, ERROR_CODE, EXPERIMENT, SERVICE_TIER, REGION}
 
 
 class View(Struct, frozen=True):

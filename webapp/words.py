@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 from runtally.usage.deleted_queries import DeletedCosts
 from runtally.usage.dimensions import (
-    ANY_EXPERIMENT,
     DIMENSIONS,
     ERROR_CODE,
+    EXPERIMENT,
     KEY,
     METADATA,
     MODEL,
@@ -42,7 +42,7 @@ _LABELS = {
     MODEL: "Model",
     STATUS: "Status",
     ERROR_CODE: "Error",
-    ANY_EXPERIMENT: "Experiment",
+    EXPERIMENT: "Experiment",
     KEY: "Key",
     SERVICE_TIER: "Service tier",
     REGION: "Region",

@@ -28,11 +28,9 @@ from runtally.models.measures import columns_over_sums, measures_named
 from runtally.models.rollup import GRAINS
 from runtally.usage.filter import RunFilter
 from runtally.usage.groups.groups import GroupAnswer, Sums, read_groups
-from runtally.usage.plan import GroupQuestion
-from runtally.usage.question import LatencyDetail
-from runtally.usage.summary_queries import totals_reader
+from runtally.usage.plan import GroupQuestion, LatencyDetail
 from runtally.usage.timeline import BucketWidth, Timeline
-from runtally.usage.totals import NO_RUNS
+from runtally.usage.totals import NO_RUNS, totals_reader
 from runtally.usage.window import TimeSpan, floor
 
 MEASURES = ("runs", "errors", "timeouts", "input_tokens", "cached_input_tokens")

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from runtally.archive.conditions import ArchiveConditions
 from runtally.archive.queries import KeptFile
 from runtally.archive.reading import ArchivedRuns
 from runtally.clock import DAY, start_of_day
 from runtally.db.database import Connection
 from runtally.models.measures import columns_over_runs, measures_named
+from runtally.usage.conditions import ArchiveConditions
 from runtally.usage.groups.slices import INPUTS, SliceKey, names_of, read_group, value_columns
 from runtally.usage.plan import GroupQuestion, Plan
 from runtally.usage.sketch import LATENCY

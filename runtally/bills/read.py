@@ -23,8 +23,7 @@ from runtally.usage.filter import RunFilter
 from runtally.usage.groups.groups import read_groups_of
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.overview.project_queries import select_dropped_before
-from runtally.usage.plan import GroupQuestion
-from runtally.usage.question import LatencyDetail
+from runtally.usage.plan import GroupQuestion, LatencyDetail
 from runtally.usage.snapshots import Snapshots
 from runtally.usage.timeline import BucketWidth, Timeline
 from runtally.usage.window import TimeSpan

@@ -16,8 +16,7 @@ from runtally.usage.dimensions import OTHER
 from runtally.usage.groups.groups import read_groups_of
 from runtally.usage.groups.queries import select_tracked
 from runtally.usage.groups.rows import GroupRowReader
-from runtally.usage.plan import GroupQuestion
-from runtally.usage.question import LatencyDetail
+from runtally.usage.plan import GroupQuestion, LatencyDetail
 from runtally.usage.timeline import Timeline
 
 MOST_VALUES = 1_000

@@ -11,8 +11,7 @@ from runtally.db.database import Connection
 from runtally.experiments.estimate import Sample
 from runtally.experiments.verdict import MAX_SAMPLE_RUNS, MAX_WINDOW_RUNS, Measured, Rule, Stats, Thresholds, Window
 from runtally.models.measures import columns_over_runs, measures_named
-from runtally.usage.summary_queries import totals_reader
-from runtally.usage.totals import Totals
+from runtally.usage.totals import Totals, totals_reader
 
 # Runs of the same time are ordered by id, so that the same runs always give the same verdict.
 _JUDGED = f"""

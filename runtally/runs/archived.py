@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, TypeVar, get_args
 
 import msgspec
 
-from runtally.archive.conditions import ArchiveConditions
 from runtally.archive.engine import Rows, read_time
 from runtally.archive.queries import KeptFile
 from runtally.archive.reading import ArchivedRuns
@@ -21,7 +20,7 @@ from runtally.db.database import Connection
 from runtally.models.run import StoredRun
 from runtally.runs.scan import conditions_of
 from runtally.runs.values import Direction, ListedRun, Place, Position, Totals
-from runtally.usage.conditions import Conditions
+from runtally.usage.conditions import ArchiveConditions, Conditions
 from runtally.usage.filter import RunFilter
 
 A = TypeVar("A")

@@ -20,8 +20,7 @@ from runtally.usage.dimensions import SESSION
 from runtally.usage.filter import RunFilter
 from runtally.usage.groups.groups import Values, read_groups, read_values, read_whole_latencies
 from runtally.usage.groups.rows import MAX_RUNS_READ, GroupRowReader
-from runtally.usage.plan import GroupQuestion
-from runtally.usage.question import LatencyDetail
+from runtally.usage.plan import GroupQuestion, LatencyDetail
 from runtally.usage.sketch import Latencies, percentiles_of_all
 from runtally.usage.snapshots import Snapshots
 from runtally.usage.timeline import Timeline

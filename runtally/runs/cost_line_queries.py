@@ -12,10 +12,9 @@ from typing import Any, TypeAlias
 
 from runtally.db.database import Connection
 from runtally.units import COUNT_COLUMNS, FURTHER, FURTHER_UNITS, TOKEN_KINDS, WHOLES, Measured, Unit, Usage
-from runtally.usage.conditions import Conditions
+from runtally.usage.conditions import Conditions, runs_during
 from runtally.usage.groups.slices import names_of, number_sql, read_group, value_columns
 from runtally.usage.plan import Group, GroupQuestion
-from runtally.usage.summary_queries import runs_during
 from runtally.usage.window import TimeSpan
 
 _KEY = ("number", "entry", "project", "provider", "period", "tier", "region", "moment", "length", "single")

@@ -28,8 +28,7 @@ from runtally.usage.groups.queries import count_runs
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.groups.slices import SliceKey
 from runtally.usage.overview.project_queries import select_dropped_before
-from runtally.usage.plan import Group, GroupQuestion
-from runtally.usage.question import LatencyDetail
+from runtally.usage.plan import Group, GroupQuestion, LatencyDetail
 from runtally.usage.snapshots import Snapshot, Snapshots
 from runtally.usage.totals import Totals, group_sum
 

@@ -21,8 +21,7 @@ from runtally.usage.filter import Outcome, Period, RunFilter
 from runtally.usage.groups.groups import has_hidden_values, read_groups
 from runtally.usage.groups.queries import select_tracked
 from runtally.usage.groups.rows import GroupRowReader
-from runtally.usage.plan import GroupQuestion
-from runtally.usage.question import LatencyDetail
+from runtally.usage.plan import GroupQuestion, LatencyDetail
 from runtally.usage.timeline import Timeline
 from runtally.usage.window import TimeSpan
 

@@ -44,12 +44,6 @@ SELECT coalesce(sum(CASE $7::text WHEN 'success' THEN runs - errors - timeouts
    AND ($6::text IS NULL OR model = $6)
 """
 
-SELECT_DROPPED_BEFORE = """
-SELECT max(dropped_before)
-  FROM projects
- WHERE ($1::text IS NULL OR id = $1)
-"""
-
 SELECT_NAMES = f"""
   SELECT provider,
          model
@@ -129,12 +123,6 @@ async def select_rolled_up_totals(
         run_filter.status,
     )
     return Totals(*row)
-
-
-async def select_dropped_before(connection: Connection, project_id: str | None) -> datetime | None:
-    """Read the time before which the project, or any project, dropped runs: rollups still include them."""
-    dropped_before: datetime | None = await connection.fetchval(SELECT_DROPPED_BEFORE, project_id)
-    return dropped_before
 
 
 async def select_names(

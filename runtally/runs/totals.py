@@ -14,8 +14,8 @@ from runtally.runs.scan import conditions_of, find_bound
 from runtally.runs.values import Totals
 from runtally.usage.filter import Period, RunFilter
 from runtally.usage.groups.groups import read_groups
-from runtally.usage.plan import GroupQuestion
-from runtally.usage.question import LatencyDetail
+from runtally.usage.overview.project_queries import select_dropped_before
+from runtally.usage.plan import GroupQuestion, LatencyDetail
 from runtally.usage.timeline import Timeline
 from runtally.usage.window import EPOCH, LAST, MARGIN, TimeSpan, ceil, floor
 
@@ -86,7 +86,7 @@ async def _missing_before(
 async def read_dropped_before(connection: Connection, run_filter: RunFilter, now: datetime) -> datetime | None:
     """Since when runs are kept, where they are looked for further back."""
     since = run_filter.starts_at(now)
-    dropped_before = await scan.select_dropped_before(connection, run_filter.project_id)
+    dropped_before = await select_dropped_before(connection, run_filter.project_id)
     return dropped_before if dropped_before and (since is None or since < dropped_before) else None
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
 
@@ -19,16 +19,15 @@ from runtally.pricing.rates import STANDARD_TIERS
 from runtally.runs.cost_line_queries import PricedAlike
 from runtally.runs.cost_lines import lacks_runs, read_priced_alike
 from runtally.units import COUNT_COLUMNS, Usage
-from runtally.usage.dimensions import BY_MODEL
+from runtally.usage.dimensions import BY_MODEL, OTHER, OTHER_NAME
 from runtally.usage.filter import RunFilter
-from runtally.usage.plan import GroupQuestion
-from runtally.usage.question import LatencyDetail, Question
+from runtally.usage.groups.groups import MAX_RANKS
+from runtally.usage.plan import Group, GroupQuestion, LatencyDetail
 from runtally.usage.reader import UsageReader
 from runtally.usage.snapshots import Snapshots
-from runtally.usage.summary import Group, Summary
 from runtally.usage.timeline import BucketWidth, Timeline
 from runtally.usage.totals import Totals
-from runtally.usage.window import LAST, CustomRange, TimeSpan, Window, ceil
+from runtally.usage.window import TimeSpan, ceil
 
 _ALL = tuple(measure.name for measure in MEASURES)
 
@@ -65,31 +64,21 @@ async def read_usage_by_day(snapshots: Snapshots, project_id: str | None, since:
     Runs of days to come count as well.
     """
     first = ceil(since, GRAINS[-1].length)
-    midnight = start_of_day(first + DAY - timedelta(microseconds=1))
-    reader = UsageReader(snapshots, now, project_id, since=first)
-
-    async def read(start: datetime, until: datetime) -> Summary:
-        window = Window.of(CustomRange(start, until), now, DAY)
-        run_filter = RunFilter(project_id=project_id)
-        return await reader.summary(
-            Question(window, run_filter, BY_MODEL, _ALL, has_buckets=False, bar=DAY, bar_measures=_ALL)
-        )
-
+    # No run is dated ahead by more than a day.
+    timeline = Timeline.of(TimeSpan(first, start_of_day(now) + 2 * DAY), BucketWidth.DAY, now)
+    question = GroupQuestion(
+        timeline, RunFilter(project_id=project_id), BY_MODEL, _ALL, limit=MAX_RANKS, latencies=LatencyDetail.NONE
+    )
+    answer = await UsageReader(snapshots, now, project_id, since=first).groups(question)
     days: dict[date, list[ModelUsage]] = {}
-    groups: dict[Group, Totals] = {}
-    # The first day may be cut off.
-    for start, until in ((first, midnight), (midnight, LAST)):
-        summary = await read(start, until)
-        for group, totals in summary.groups.items():
-            groups[group] = groups.get(group, Totals()) + totals
-        for (number, group), totals in sorted(summary.slices.items()):
-            days.setdefault((start.astimezone(UTC) + number * DAY).date(), []).append(_usage_of(group, totals))
-    ranked = sorted(groups.items(), key=lambda item: (-item[1].cost_usd, -item[1].runs, item[0]))
-    return UsageByDay(tuple(_usage_of(group, totals) for group, totals in ranked if totals.runs), days)
+    for (number, group), sums in answer.slices.items():
+        days.setdefault(timeline.starts[number].date(), []).append(_usage_of(group, sums.totals))
+    models = tuple(_usage_of(group, sums.totals) for group, sums in answer.groups.items() if sums.totals.runs)
+    return UsageByDay(models, days)
 
 
 def _usage_of(group: Group, totals: Totals) -> ModelUsage:
-    provider, model = group
+    provider, model = (OTHER_NAME if name == OTHER else name or "" for name in group)
     return ModelUsage(
         provider,
         model,

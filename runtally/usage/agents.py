@@ -14,9 +14,8 @@ from runtally.errors import DimensionNotTracked
 from runtally.usage.dimensions import MODEL, NO_VALUE, OTHER, SESSION, USER, Dimension, dimension_of_key
 from runtally.usage.filter import RunFilter
 from runtally.usage.groups.groups import GroupAnswer, count_groups
-from runtally.usage.groups.summaries import read_summary, read_totals
-from runtally.usage.plan import GroupQuestion
-from runtally.usage.question import LatencyDetail
+from runtally.usage.plan import GroupQuestion, LatencyDetail
+from runtally.usage.read import read_summary, read_totals
 from runtally.usage.reader import UsageReader
 from runtally.usage.summary import Summary
 from runtally.usage.timeline import Timeline

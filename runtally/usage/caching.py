@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from runtally.usage.dimensions import BY_MODEL, Dimension
 from runtally.usage.filter import RunFilter
 from runtally.usage.groups.groups import GroupAnswer
-from runtally.usage.plan import Group, GroupQuestion
-from runtally.usage.question import LatencyDetail
+from runtally.usage.plan import Group, GroupQuestion, LatencyDetail
 from runtally.usage.reader import UsageReader
 from runtally.usage.timeline import BucketWidth, Timeline
 from runtally.usage.totals import Totals

@@ -1,11 +1,11 @@
-"""Build the SQL of a filter of runs. Pure.
+"""Build the SQL of a filter of runs, and of the rows that it keeps. Pure.
 
 It has two parts: conditions that an index answers, and conditions that are tried run by run. They are apart because some
 readers walk an index and stop after so many runs: a filter that hardly any run passes must not read a whole table for one
-page. Archived runs have the same conditions in another dialect (`archive.conditions`).
+page. Archived runs have the same conditions in another dialect.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Self
@@ -24,6 +24,7 @@ from runtally.usage.dimensions import (
     dimension_of_key,
 )
 from runtally.usage.filter import Outcome, RunFilter
+from runtally.usage.window import BucketRange, TimeSpan
 
 
 @dataclass(slots=True)
@@ -110,6 +111,39 @@ class Conditions:
         return f"(metadata ->> {name} = {value}{below})"
 
 
+_DUCKDB_KINDS = {"numeric": "decimal(38, 12)", "uuid": "text"}
+
+
+class ArchiveConditions(Conditions):
+    """Conditions on archived runs in the SQL of DuckDB, where a key is text, and metadata is JSON."""
+
+    __slots__ = ()
+
+    def value(self, value: object, kind: str = "text") -> str:
+        return super().value(str(value) if kind == "uuid" else value, _DUCKDB_KINDS.get(kind, kind))
+
+    def path(self, key: str) -> str:
+        return self._way([key])
+
+    def each_of(self, values: str, name: str, *, has_any: bool) -> str:
+        of_any, of_none = (f"{values} || ['']", "[]") if has_any else (values, "[NULL]")
+        return f" CROSS JOIN unnest(CASE WHEN len({values}) > 0 THEN {of_any} ELSE {of_none} END) AS {name} (value)"
+
+    def has_tag(self, tag: str) -> str:
+        return f"list_contains(tags, {self.value(tag)})"
+
+    def has_key(self, key: str) -> str:
+        return f"list_contains(json_keys(metadata), {self.value(key)})"
+
+    def has_text(self, key: str, text: str) -> str:
+        ways = [self.path(key), *([self._way(key.split("."))] if "." in key else [])]
+        return f"({' OR '.join(f'metadata ->> {way} = {self.value(text)}' for way in ways)})"
+
+    def _way(self, keys: Iterable[str]) -> str:
+        # A JSON pointer, as in a path of DuckDB's own `*` stands for any key, and no key may be empty.
+        return self.value("".join("/" + key.replace("~", "~0").replace("/", "~1") for key in keys))
+
+
 def _all(conditions: Iterable[str]) -> str:
     return " AND ".join(conditions) or "TRUE"
 
@@ -174,3 +208,44 @@ def _metadata(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
     key, text = run_filter.metadata_key, run_filter.metadata_value
     if key is not None:
         yield found.has_key(key) if text is None else found.has_text(key, text)
+
+
+def runs_during(found: Conditions, run_filter: RunFilter, span: TimeSpan) -> str:
+    """SQL of the runs of a filter in a span; more conditions may follow."""
+    # One statement may read several spans: they share their values, but each has conditions of its own.
+    own = Conditions(values=found.values, is_by_time=found.is_by_time)
+    own.add(run_filter).during(span.since, span.until)
+    # By way of the projects where they are all looked at, because there is no index over the time alone.
+    runs = "runs" if own.is_of_project else "projects JOIN runs ON runs.project_id = projects.id"
+    return f"{runs}\n   WHERE {own.walk} AND {own.keep}"
+
+
+def of_models(found: Conditions, run_filter: RunFilter) -> str:
+    """SQL of a filter with at most provider and model, over slices."""
+    named = {"provider": run_filter.provider, "model": run_filter.model}
+    conditions = (f"{name} = {found.value(value)}" for name, value in named.items() if value is not None)
+    return " AND ".join(conditions) or "TRUE"
+
+
+JOINED = """JOIN {rows} AS held
+           ON held.project_id = {scope}
+          AND held.grain = ranges.grain
+          AND held.bucket >= ranges.since
+          AND held.bucket < ranges.until"""
+
+
+def stored_in(found: Conditions, stored: Sequence[BucketRange], rows: str, scope: str) -> str:
+    """SQL of the rows of a table in these ranges of buckets."""
+    joined = JOINED.format(rows=rows, scope=scope)
+    return f"unnest({bucket_ranges(found, stored)}) AS ranges (grain, since, until)\n         {joined}"
+
+
+def bucket_ranges(found: Conditions, stored: Sequence[BucketRange]) -> str:
+    """SQL of the grains, starts and ends of ranges of buckets, to be unnested."""
+    return ", ".join(
+        (
+            found.value([one.grain.minutes for one in stored], "smallint[]"),
+            found.value([one.since for one in stored], "timestamptz[]"),
+            found.value([one.until for one in stored], "timestamptz[]"),
+        )
+    )

@@ -44,8 +44,6 @@ class Dimension:
     """Whether stored slices tell it apart."""
     is_in_totals: bool = False
     """Whether stored totals do too."""
-    has_value: str = "TRUE"
-    """A condition on runs that have a value; the others are in no group."""
     tracked_as: str | None = None
     """The key whose sums tell it apart in the projects that track this key."""
     metadata_keys: tuple[str, ...] = ()
@@ -74,9 +72,7 @@ PROVIDER = Dimension("provider", COUNTED_PROVIDER, "provider", is_in_slices=True
 MODEL = Dimension("model", COUNTED_MODEL, "model", is_in_slices=True)
 STATUS = Dimension("status", "status", "status", unusual="status <> 'success'", usual="success")
 ERROR_CODE = Dimension("errorCode", "nullif(error_code, '')", "error_code")
-EXPERIMENT = Dimension("experiment", "experiment_id", "experiment_id", has_value="experiment_id IS NOT NULL")
-# As `EXPERIMENT`, but with the runs of none as a group.
-ANY_EXPERIMENT = Dimension("experiment", "experiment_id", "experiment_id", unusual="experiment_id IS NOT NULL")
+EXPERIMENT = Dimension("experiment", "experiment_id", "experiment_id", unusual="experiment_id IS NOT NULL")
 KEY = Dimension("key", "key_id::text", "key_id")
 SERVICE_TIER = Dimension("serviceTier", "service_tier", "service_tier")
 REGION = Dimension("region", "region", "region")
@@ -93,7 +89,7 @@ DIMENSIONS: Mapping[str, Dimension] = {
         MODEL,
         STATUS,
         ERROR_CODE,
-        ANY_EXPERIMENT,
+        EXPERIMENT,
         KEY,
         SERVICE_TIER,
         REGION,

@@ -1,19 +1,23 @@
-"""The plan by which groups are read: from which rows, over which buckets, and which spans from the runs. Pure."""
+"""Questions about usage, and the plan of their answer: from which rows, over which buckets, and which spans from the runs. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from enum import Enum
 from typing import Self, TypeAlias
 
 from runtally.models.dimension import DIMENSION_MEASURES, HOURS_KEPT_DAYS, Detail
+from runtally.models.measures import TOTAL_MEASURES, measures_named
 from runtally.models.rollup import GRAINS, TOTAL_GRAINS, Grain
 from runtally.usage.dimensions import MODEL, PROVIDER, STATUS, Dimension
 from runtally.usage.filter import ALL_RUNS, Outcome, RunFilter
-from runtally.usage.question import LatencyDetail
-from runtally.usage.sources import Source, key_of, latency_source, sums_source
 from runtally.usage.timeline import Cover, Timeline
-from runtally.usage.window import TimeSpan
+from runtally.usage.window import TimeSpan, Window
 
+STANDARD = tuple(measure.name for measure in TOTAL_MEASURES)
+"""The measures of whole projects."""
+REPORTED = (*STANDARD, "cached_input_tokens")
+"""The measures that reports show."""
 ALL_MEASURES = tuple(measure.name for measure in DIMENSION_MEASURES)
 RANKS = {"failed": ("errors", "timeouts"), "tokens": ("input_tokens", "output_tokens")}
 """Properties of `Totals` that groups can be ranked by, and the measures that they are the sums of."""
@@ -23,6 +27,73 @@ _MODELS = {PROVIDER, MODEL}
 
 Group: TypeAlias = tuple[str | None, ...]
 """The value of each dimension; None where runs have none, and `OTHER` for all other values."""
+
+
+class LatencyDetail(Enum):
+    """How much of the latencies an answer contains."""
+
+    NONE = "none"
+    WHOLE = "whole"
+    """Over the whole window."""
+    BUCKETS = "buckets"
+    """In each bucket as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question that a summary answers."""
+
+    window: Window
+    filter: RunFilter = ALL_RUNS
+    """Its time says nothing here: the window does."""
+    by: tuple[Dimension, ...] = ()
+    measures: tuple[str, ...] = STANDARD
+    has_buckets: bool = True
+    bar: timedelta | None = None
+    """With it, the sums of each group in each bar, which holds whole buckets."""
+    latencies: LatencyDetail = LatencyDetail.NONE
+    most_groups: int | None = None
+    """With it, groups that are more than that, in any part of the time, are one group: `Summary.is_folded` says so."""
+
+    def key(self, span: TimeSpan) -> Hashable:
+        """The key of the answer over a span: everything that it depends on, except the runs."""
+        return (
+            self.filter,
+            self.by,
+            self.measures,
+            self.has_buckets,
+            self.bar,
+            self.latencies,
+            self.most_groups,
+            self.window.start,
+            self.window.interval,
+            span,
+        )
+
+    def of(self, run_filter: RunFilter) -> "Question":
+        """Return the same question about other runs."""
+        return replace(self, filter=run_filter)
+
+    def during(self, span: TimeSpan) -> "GroupQuestion":
+        """Return the question about groups whose slices in a span answer this one."""
+        timeline = replace(Timeline.of_window(self.window), span=span)
+        return GroupQuestion(timeline, self.filter, self.by, self.measures)
+
+
+class Source(Enum):
+    """The kinds of rows from which sums or latencies are read."""
+
+    TOTALS = "totals"
+    """A stored row for each project and bucket."""
+    SLICES = "slices"
+    """A stored row for each project, bucket, provider and model."""
+    VALUES = "values"
+    """The stored sums, and the stored latencies, of each value of a tracked key."""
+    SKETCHES = "sketches"
+    """The stored latencies of each project and bucket."""
+    ALL_BUT_FAILED = "all but failed"
+    """The stored slices of all runs, less the few runs that failed."""
+    RUNS = "runs"
 
 
 class TooManyGroups(Exception):
@@ -50,8 +121,7 @@ class GroupQuestion:
 
     def __post_init__(self) -> None:
         # Rows of all sources have them in the order of their table.
-        measures = tuple(one for one in ALL_MEASURES if one in self.measures)
-        object.__setattr__(self, "measures", measures)
+        object.__setattr__(self, "measures", tuple(one.name for one in measures_named(*self.measures)))
 
     @property
     def key(self) -> Dimension | None:
@@ -84,11 +154,16 @@ class Plan:
     """The detail of the stored sums of a tracked key, where these are read."""
     rest_of: Dimension | None = None
     """The rows have only the runs that have an unusual value of this; all others are what all runs add up to without them."""
-    latencies: Source = Source.RUNS
+    latencies: Source | None = Source.RUNS
     latency_cover: Cover = field(default=Cover((), ()))
     latency_rest_of: Dimension | None = None
     key_id: int | None = None
     """The number of the question's key in the stored sums of its project, where these are read."""
+
+    @property
+    def is_of_runs(self) -> bool:
+        """Whether all of it is read from the runs."""
+        return self.sums is Source.RUNS
 
     def without(self, spans: Sequence[TimeSpan]) -> Self:
         """Return the plan with these days read from the runs."""
@@ -143,3 +218,93 @@ def with_status(question: GroupQuestion) -> GroupQuestion:
 def keeps_all_but_failed(question: GroupQuestion) -> bool:
     """Return whether the filter only leaves the few failed runs out of stored sums."""
     return sums_source(question.filter, question.by, question.measures) is Source.ALL_BUT_FAILED
+
+
+def summary_plan(question: Question, span: TimeSpan, dropped_before: datetime | None) -> Plan:
+    """Plan how to sum up a span for a summary; its latencies are of all groups together. Runs without a value are in no group."""
+    sums, latencies = _sums_of(question, span, dropped_before), None
+    if question.latencies is not LatencyDetail.NONE:
+        latencies = latency_source(sums, question.filter, ())
+        # Reading runs for their latencies reads their sums as well.
+        if sums is Source.ALL_BUT_FAILED and latencies is Source.RUNS:
+            sums = Source.RUNS
+    rest_of = next((one for one in question.by if one.unusual), None)
+    if sums is Source.RUNS:
+        return Plan(sums, Cover((), (span,)), rest_of=rest_of, latencies=latencies)
+    grains = TOTAL_GRAINS if sums is Source.TOTALS else GRAINS
+    timeline = question.during(span).timeline
+    if not question.has_buckets and question.bar is None:
+        timeline = timeline.as_one_bucket()
+    return Plan(sums, timeline.cover(grains), latencies=latencies)
+
+
+def _sums_of(question: Question, span: TimeSpan, dropped_before: datetime | None) -> Source:
+    has_all_runs = dropped_before is None or dropped_before <= span.since
+    return sums_source(question.filter, question.by, question.measures, has_all_runs=has_all_runs)
+
+
+def sums_source(
+    run_filter: RunFilter,
+    by: Collection[Dimension],
+    measures: Collection[str],
+    *,
+    is_tracked: bool = False,
+    has_all_runs: bool = True,
+) -> Source:
+    """Choose the rows to read sums from: the fewest that have the groups and the fields of the filter.
+
+    `is_tracked` says whether sums are kept, and complete, of the question's key. Stored sums also have the runs that were
+    dropped since, and it is not known which of these failed; `has_all_runs` says that none were.
+    """
+    if all(dimension.is_in_slices for dimension in by):
+        if run_filter.is_of_models:
+            is_of_totals = not run_filter.is_narrowed and all(one.is_in_totals for one in by)
+            return Source.TOTALS if is_of_totals and set(measures) <= set(STANDARD) else Source.SLICES
+        if run_filter.is_all_but_failed and has_all_runs:
+            return Source.ALL_BUT_FAILED
+    return Source.VALUES if is_tracked and _is_of_values(run_filter, by) else Source.RUNS
+
+
+def latency_source(sums: Source, run_filter: RunFilter, by: Collection[Dimension]) -> Source:
+    """Choose the rows to read the latencies of groups from, given the source of their sums; `by` are the group's dimensions."""
+    if not (run_filter.is_narrowed or by):
+        return Source.SKETCHES
+    is_of_models = bool(_MODELS & {*by, *run_filter.dimensions})
+    if sums is Source.ALL_BUT_FAILED and not (by or is_of_models):
+        # All latencies are stored, but not those of each model.
+        return Source.ALL_BUT_FAILED
+    return Source.VALUES if sums is Source.VALUES and not is_of_models else Source.RUNS
+
+
+def key_of(run_filter: RunFilter, by: Collection[Dimension]) -> Dimension | None:
+    """Return the one dimension besides provider and model that is needed; None for none or several."""
+    others = {*by, *run_filter.dimensions} - _MODELS
+    return others.pop() if len(others) == 1 else None
+
+
+def _is_of_values(run_filter: RunFilter, by: Collection[Dimension]) -> bool:
+    """Return whether the stored sums of a tracked key have the groups and the fields of the filter."""
+    key = key_of(run_filter, by)
+    if key is None or not run_filter.is_of_dimensions or run_filter.status is Outcome.FAILED:
+        return False
+    # Runs with one tag are in the groups of their other tags too.
+    return not (key.is_list and key in by and run_filter.value_of(key) is not None)
+
+
+def without_status(question: Question) -> Question:
+    """Return the question without its filter on status."""
+    return question.of(question.filter.replace(status=None))
+
+
+def failed(question: Question) -> Question:
+    """Return the question about failed runs."""
+    return question.of(question.filter.replace(status=Outcome.FAILED))
+
+
+def is_difference(question: Question, dropped_before: datetime | None) -> bool:
+    """Return whether to subtract failed runs from all runs, both of which the memo remembers."""
+    if question.latencies is not LatencyDetail.NONE or not question.filter.is_all_but_failed:
+        return False
+    span = TimeSpan(question.window.start, question.window.until)
+    is_of_runs = not all(dimension.is_in_slices for dimension in question.by)
+    return is_of_runs or _sums_of(question, span, dropped_before) is Source.ALL_BUT_FAILED

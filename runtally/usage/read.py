@@ -1,35 +1,38 @@
-"""Read the report of a project or of all together. Sums are exact; percentiles are within 1 %."""
+"""Read the report of a project or of all together, and summaries grouped by any dimension.
+
+Sums are exact; percentiles are within 1 %. What stored sums by model answer comes from the memo's reader, and all else is
+asked as `GET /api/usage` is, so both say the same.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from runtally.clock import start_of_day
+from runtally.clock import DAY, start_of_day
 from runtally.errors import DimensionNotTracked, NotFound
 from runtally.models.rollup import GRAINS
-from runtally.usage.dimensions import ANY_EXPERIMENT, BY_MODEL, EXPERIMENT, NO_VALUE, Dimension
+from runtally.usage.dimensions import BY_MODEL, EXPERIMENT, NO_VALUE, STATUS, Dimension
 from runtally.usage.filter import ALL_RUNS, RunFilter
-from runtally.usage.groups.summaries import latency_window, read_latencies, read_summary, read_totals
+from runtally.usage.groups import groups
+from runtally.usage.groups.groups import GroupAnswer
 from runtally.usage.overview import project_queries
-from runtally.usage.question import REPORTED, LatencyDetail, Question
+from runtally.usage.plan import ALL_MEASURES, REPORTED, GroupQuestion, LatencyDetail, Question
+from runtally.usage.plan import Group as NullableGroup
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import STALE_AFTER, KnownProject, ProjectReport, Report
+from runtally.usage.sketch import NO_LATENCIES, Latencies
 from runtally.usage.snapshots import Snapshots
-from runtally.usage.summary import Summary
-from runtally.usage.totals import Totals
-from runtally.usage.window import CustomRange, TimeRange, TimeSpan, Window
+from runtally.usage.summary import Group, Summary
+from runtally.usage.timeline import Timeline
+from runtally.usage.totals import Totals, group_sum
+from runtally.usage.window import CustomRange, TimeRange, TimeSpan, Window, ceil, floor
 
-CHARTED = (
-    "runs",
-    "errors",
-    "timeouts",
-    "unpriced",
-    "cost_usd",
-    "input_tokens",
-    "output_tokens",
-    "cached_input_tokens",
-)
-"""The measures that charts show of each group in each bar."""
+MAX_GROUPS = 50
+"""The groups that a chart's summary names; all others are one."""
+# What the sums of each bucket say of how runs ended.
+_OF_STATUSES = {"cost_usd", "runs", "failed"}
+# From this length on latencies are shown by day, as those of tracked keys are stored.
+_LONGEST_IN_SHORT_BUCKETS = timedelta(days=2)
 MAX_MODELS = 500
 """The models of a report that has more than `MOST_GROUPS`: the dearest, with all others as one."""
 MOST_GROUPS = 200
@@ -66,7 +69,6 @@ def report_question(
         by=BY_MODEL,
         measures=REPORTED,
         bar=window.interval,
-        bar_measures=CHARTED,
         latencies=LatencyDetail.NONE if reader.project_id is None and run_filter.is_narrowed else detail,
         most_groups=MOST_GROUPS,
     )
@@ -92,11 +94,9 @@ async def _experiments(reader: UsageReader, window: Window, run_filter: RunFilte
     question = report_question(reader, window, run_filter)
     by_experiment = replace(question, by=(EXPERIMENT,), has_buckets=False, bar=None, latencies=LatencyDetail.NONE)
     found = await reader.summary(by_experiment)
-    if not found.is_folded:
-        return found.list_by(EXPERIMENT)
-    dearest = await _groups(reader, window, run_filter, (ANY_EXPERIMENT,))
-    listed = dearest.list_by(ANY_EXPERIMENT) if dearest is not None else found.list_by(EXPERIMENT)
-    return {experiment: totals for experiment, totals in listed.items() if experiment != NO_VALUE}
+    if found.is_folded:
+        found = await _groups(reader, window, run_filter, (EXPERIMENT,)) or found
+    return {experiment: totals for experiment, totals in found.list_by(EXPERIMENT).items() if experiment != NO_VALUE}
 
 
 async def find_project(reader: UsageReader) -> KnownProject:
@@ -218,3 +218,119 @@ async def _groups(
 
 async def _nothing() -> None:
     pass
+
+
+async def read_summary(  # noqa: PLR0913  # What is asked.
+    reader: UsageReader,
+    window: Window,
+    run_filter: RunFilter,
+    by: Sequence[Dimension] = (),
+    *,
+    has_latencies: bool = False,
+    limit: int = MAX_GROUPS,
+    rank_by: str = "cost_usd",
+    measures: Sequence[str] = ALL_MEASURES,
+) -> Summary:
+    """Read the sums of any runs in each bucket of a window, with the groups of highest rank.
+
+    Raises `DimensionNotTracked` where too many runs would have to be read. Latencies that would need that are none.
+    """
+    latencies = LatencyDetail.BUCKETS if has_latencies else LatencyDetail.NONE
+    question = GroupQuestion(
+        Timeline.of_window(window),
+        run_filter,
+        tuple(by),
+        tuple(measures),
+        limit=limit,
+        rank_by=rank_by,
+        latencies=latencies,
+    )
+    return summary_of(await reader.groups(question), window)
+
+
+async def read_latencies(reader: UsageReader, window: Window, run_filter: RunFilter) -> Latencies:
+    """Read the latencies of any runs over a whole window; None if too many runs would have to be read."""
+    question = GroupQuestion(
+        Timeline.of_window(window).as_one_bucket(), run_filter, measures=("runs",), latencies=LatencyDetail.WHOLE
+    )
+    of_all = (await reader.groups(question)).groups.get(())
+    return Latencies(known=of_all.latency) if of_all and of_all.latency else NO_LATENCIES
+
+
+async def read_groups_of(
+    reader: UsageReader, summary: Summary, run_filter: RunFilter, dimension: Dimension, rank_by: str = "cost_usd"
+) -> Summary:
+    """Return a summary with the groups of a dimension instead of its own; nothing is read if it has them already.
+
+    The summary is of the runs of the filter. Raises `DimensionNotTracked`.
+    """
+    if dimension in summary.by and not summary.is_folded:
+        return summary.grouped_by(dimension)
+    if dimension == STATUS and rank_by in _OF_STATUSES:
+        return summary.grouped_by_status()
+    found = await read_summary(reader, summary.window, run_filter, (dimension,), rank_by=rank_by)
+    return replace(found, buckets=summary.buckets)
+
+
+async def read_totals(  # noqa: PLR0913  # What is asked.
+    reader: UsageReader,
+    window: Window,
+    run_filter: RunFilter,
+    by: Sequence[Dimension],
+    *,
+    limit: int,
+    has_latencies: bool = False,
+) -> Summary:
+    """Read the sums of the most expensive groups over a whole window, without buckets. Raises `DimensionNotTracked`."""
+    latencies = LatencyDetail.WHOLE if has_latencies else LatencyDetail.NONE
+    question = GroupQuestion(
+        Timeline.of_window(window).as_one_bucket(), run_filter, tuple(by), limit=limit, latencies=latencies
+    )
+    answer = await reader.groups(question)
+    of_groups = {_named(group): one.latency for group, one in answer.groups.items() if one.latency}
+    return replace(summary_of(answer, window), slices={}, slice_latencies={}, group_latencies=of_groups)
+
+
+async def has_hidden_values(reader: UsageReader, window: Window, run_filter: RunFilter, dimension: Dimension) -> bool:
+    """Return whether the rest of a dimension's groups includes values that have no sums of their own on some day."""
+    question = GroupQuestion(
+        Timeline.of_window(window).as_one_bucket(), run_filter, (dimension,), latencies=LatencyDetail.NONE
+    )
+    return await groups.has_hidden_values(await reader.group_readers(), question)
+
+
+def latency_window(window: Window, run_filter: RunFilter, by: Sequence[Dimension] = ()) -> Window:
+    """Return the window for latencies of groups: tracked keys have them by day, so ranges over two days use days."""
+    is_of_keys = any(one.tracked_as for one in (*by, *run_filter.dimensions))
+    if not is_of_keys or window.range.length <= _LONGEST_IN_SHORT_BUCKETS or window.interval >= DAY:
+        return window
+    days = CustomRange(floor(window.start, DAY), ceil(window.until, DAY))
+    return Window(days, DAY, days.until, days.until, window.now)
+
+
+def summary_of(answer: GroupAnswer, window: Window) -> Summary:
+    """Convert an answer to a summary of its window; for groups that overlap it has no sums of all runs."""
+    by = answer.question.by
+    totals = {(number, _named(group)): one.totals for (number, group), one in answer.slices.items()}
+    latencies = {
+        (number, _named(group)): one.latency
+        for (number, group), one in answer.slices.items()
+        if one.latency is not None
+    }
+    found = Summary(
+        window,
+        by,
+        window.interval,
+        buckets={} if answer.is_overlapping else group_sum((number, one) for (number, _), one in totals.items()),
+        groups={_named(group): one.totals for group, one in answer.groups.items()} if by else {},
+        slices=totals if by else {},
+    )
+    if answer.question.latencies is not LatencyDetail.BUCKETS:
+        return found
+    if by:
+        return replace(found, slice_latencies=latencies)
+    return replace(found, latencies={number: Latencies(known=one) for (number, _), one in latencies.items()})
+
+
+def _named(group: NullableGroup) -> Group:
+    return tuple(NO_VALUE if value is None else value for value in group)

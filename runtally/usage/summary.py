@@ -164,12 +164,6 @@ class Summary:
             latencies={},
         )
 
-    def with_longer_bars(self, bar: timedelta) -> "Summary":
-        """Return the same runs with bars of this length in place of buckets."""
-        places = self.window.places_in(self.window.in_buckets_of(bar))
-        slices = group_sum(((places[number], group), totals) for (number, group), totals in self.slices.items())
-        return replace(self, bar=bar, slices=slices)
-
     def settled(self, *, is_added: bool = False) -> "Summary":
         """Return the summary in less memory: for buckets that cannot change, percentiles are enough.
 

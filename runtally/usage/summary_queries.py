@@ -1,27 +1,27 @@
-"""SQL that answers questions about usage. It is built for each question, and independent of the time zone.
+"""SQL of summaries: sums in buckets, by group and in bars, and latencies.
 
-Whatever the rows are, they become slices first: a bucket's number, the value of each dimension, and the measures. Buckets,
-groups and bars are three sums over the same slices in one statement, so they agree.
+Whatever the rows are, they become slices first, as those of groups do. Buckets, groups and bars are three sums over the same
+slices in one statement, so they agree.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
-from typing import Any
+from typing import cast
 
 from runtally.db.database import Connection
-from runtally.models.measures import columns_over_runs, measures_named
-from runtally.models.rollup import RollupScope
-from runtally.usage.conditions import Conditions
+from runtally.models.measures import measures_named
+from runtally.models.rollup import GRAINS, RollupScope
+from runtally.usage.conditions import JOINED, Conditions, bucket_ranges, runs_during
 from runtally.usage.dimensions import OTHER
-from runtally.usage.filter import RunFilter
-from runtally.usage.question import LatencyDetail, Question
+from runtally.usage.groups.latency_queries import select_run_latencies
+from runtally.usage.groups.queries import slices_sql
+from runtally.usage.groups.slices import PlannedQuestion, names_of, read_group
+from runtally.usage.plan import LatencyDetail, Plan, Question, Source
 from runtally.usage.sketch import LATENCY, NO_LATENCIES, Latencies, Latency, Sketch, milliseconds_of, sketch_of_counts
-from runtally.usage.sources import Source, coverage_of
 from runtally.usage.summary import Group, Summary
-from runtally.usage.sums.tables import SLICES, TOTALS
-from runtally.usage.totals import NO_RUNS, Totals
+from runtally.usage.timeline import Cover
+from runtally.usage.totals import Totals, totals_reader
 from runtally.usage.window import BucketRange, TimeSpan, Window
 
 # What a row is of.
@@ -30,90 +30,39 @@ _BUCKET, _GROUP, _BAR, _LATENCIES = range(4)
 _OF_BUCKET, _OF_WHOLE, _OF_BOTH = range(3)
 
 
-async def select_stored(connection: Connection, question: Question, span: TimeSpan, source: Source) -> Summary:
-    """Read sums from stored totals or slices, and from the runs for spans without stored buckets."""
-    stored, rest_since = coverage_of(question, span, source)
-    found = Conditions()
-    number = _numbering(found, question.window)
-    dimensions = [dimension.name for dimension in question.by]
-    parts = []
-    if stored:
-        rows = (TOTALS if source is Source.TOTALS else SLICES).rows_of(question.filter.project_id)
-        scope = found.value(RollupScope(question.filter.project_id).key)
-        parts.append(
-            f"""SELECT {", ".join((f"{number('bucket')} AS number", *dimensions, *question.measures))}
-    FROM {stored_in(found, stored, rows, scope)}
-   WHERE {of_models(found, question.filter)}"""
-        )
-    if rest_since < span.until:
-        parts.append(_runs(found, question, TimeSpan(rest_since, span.until), number))
-    if not parts:
-        return Summary(question.window, question.by, question.bar)
-    return await _select(connection, question, found, "\n   UNION ALL\n  ".join(parts), has_latencies=False)
-
-
-async def select_runs(connection: Connection, question: Question, span: TimeSpan) -> Summary:
-    """Read sums from the runs, with their latencies if asked for: finding runs takes longer than adding them up."""
-    found = Conditions()
-    has_latencies = question.latencies is not LatencyDetail.NONE
-    slices = _runs(found, question, span, _numbering(found, question.window), has_latencies=has_latencies)
-    return await _select(connection, question, found, slices, has_latencies=has_latencies)
-
-
-def _runs(
-    found: Conditions,
-    question: Question,
-    span: TimeSpan,
-    number: Callable[[str], str],
-    *,
-    has_latencies: bool = False,
-) -> str:
-    """SQL of slices over the runs of a span."""
-    dimensions = [f"{dimension.sql} AS {dimension.name}" for dimension in question.by]
-    columns = (f"{number('occurred_at')} AS number", *dimensions)
-    more = (
-        f",\n         array_agg({LATENCY}) FILTER (WHERE latency_ms IS NOT NULL) AS latencies" if has_latencies else ""
-    )
-    has_value = "".join(f" AND {one.has_value}" for one in question.by if one.has_value != "TRUE")
-    return f"""SELECT {", ".join(columns)},
-         {columns_over_runs(measures_named(*question.measures))}{more}
-    FROM {runs_during(found, question.filter, span)}{has_value}
-GROUP BY {", ".join(str(place) for place in range(1, len(columns) + 1))}"""
-
-
-async def _select(
-    connection: Connection, question: Question, found: Conditions, slices: str, *, has_latencies: bool
-) -> Summary:
-    rows = await connection.fetch(_summary_sql(question, slices, has_latencies=has_latencies), *found.values)
-    totals_of, bar_totals_of = totals_reader(question.measures), totals_reader(question.measures, question.bar_measures)
+async def select_sums(connection: Connection, question: Question, span: TimeSpan, plan: Plan) -> Summary:
+    """Read the sums of a span from the rows of its plan; of runs their latencies too, as finding runs takes longer than adding up."""
+    found, asked = Conditions(), PlannedQuestion(question.during(span), plan)
+    has_latencies = plan.is_of_runs and question.latencies is not LatencyDetail.NONE
+    slices = slices_sql(found, asked, is_read_twice=True, has_latencies=has_latencies)
     buckets: dict[int, Totals] = {}
     groups: dict[Group, Totals] = {}
-    rest: Group = (OTHER,) * len(question.by)
     bars: dict[tuple[int, Group], Totals] = {}
     latencies: dict[int, Counter[int]] = defaultdict(Counter)
-    for kind, number, group, of_slice, *values in rows:
+    summary = Summary(question.window, question.by, question.bar, buckets, groups, bars)
+    if slices is None:
+        return summary
+    sql = slices + _sums_sql(found, question, asked.question.measures, has_latencies=has_latencies)
+    totals_of, rest = totals_reader(question.measures), (OTHER,) * len(question.by)
+    for kind, number, written, of_slice, *values in await connection.fetch(sql, *found.values):
+        group = rest if written is None else cast("Group", read_group(written))
         if kind == _BUCKET:
             buckets[number] = totals_of(values)
         elif kind == _GROUP:
-            groups[rest if group is None else tuple(group)] = totals_of(values)
+            groups[group] = totals_of(values)
         elif kind == _BAR:
-            bars[number, rest if group is None else tuple(group)] = bar_totals_of(values)
+            bars[number, group] = totals_of(values)
         else:
             latencies[number].update(of_slice)
     by_bucket = {number: Latencies((sketch_of_counts(counts),)) for number, counts in latencies.items()}
-    return _with_latencies(
-        Summary(question.window, question.by, question.bar, buckets, groups, bars), question, by_bucket
-    )
+    return _with_latencies(summary, question, by_bucket)
 
 
-def _summary_sql(question: Question, slices: str, *, has_latencies: bool) -> str:
-    measures = measures_named(*question.measures)
-    sums = ", ".join(measure.over_sums for measure in measures)
-    group = (
-        f"ARRAY[{', '.join(dimension.name for dimension in question.by)}]::text[]" if question.by else "NULL::text[]"
-    )
-    names = ", ".join(dimension.name for dimension in question.by)
-    none = "NULL::int[]"
+def _sums_sql(found: Conditions, question: Question, measures: Sequence[str], *, has_latencies: bool) -> str:
+    """SQL of sums over `slices`."""
+    sums = ", ".join(measure.over_sums for measure in measures_named(*measures))
+    names = ", ".join(names_of(question.by))
+    group, none = f"ARRAY[{names}]::text[]", "NULL::int[]"
     selects = []
     sized, few, many = "", "", ""
     if question.by and question.most_groups is not None:
@@ -137,41 +86,21 @@ sized AS MATERIALIZED (
                 f"SELECT {_GROUP}, NULL::int, NULL::text[], {none}, {sums} FROM slices{many} HAVING sum(runs) <> 0"
             )
     if question.bar is not None and question.by:
-        in_bar = question.bar // question.window.interval
-        of_bar = ", ".join(
-            measure.over_sums if measure.name in question.bar_measures else "NULL" for measure in measures
-        )
+        places = found.value(question.window.places_in(question.window.in_buckets_of(question.bar)), "int[]")
+        bar = f"({places})[number + 1]"
         selects.append(
-            f"SELECT {_BAR}, number / {in_bar}, {group}, {none}, {of_bar} FROM slices{few} GROUP BY 2, {names} HAVING sum(runs) <> 0"
+            f"SELECT {_BAR}, {bar}, {group}, {none}, {sums} FROM slices{few} GROUP BY 2, {names} HAVING sum(runs) <> 0"
         )
         if many:
             selects.append(
-                f"SELECT {_BAR}, number / {in_bar}, NULL, {none}, {of_bar} FROM slices{many} GROUP BY 2 HAVING sum(runs) <> 0"
+                f"SELECT {_BAR}, {bar}, NULL, {none}, {sums} FROM slices{many} GROUP BY 2 HAVING sum(runs) <> 0"
             )
     if has_latencies:
         nothing = ", ".join("NULL" for _ in measures)
         selects.append(
             f"SELECT {_LATENCIES}, number, NULL, latencies, {nothing} FROM slices WHERE latencies IS NOT NULL"
         )
-    return f"WITH slices AS MATERIALIZED (\n  {slices}\n){sized}\n" + "\n UNION ALL\n".join(selects)
-
-
-def totals_reader(names: Sequence[str], wanted: Sequence[str] | None = None) -> Callable[[Sequence[Any]], Totals]:
-    """Return a reader of the columns of measures; unwanted ones are zero."""
-    fields = Totals._fields
-    known = [
-        (column, fields.index(measure.name), measure.python_type is int)
-        for column, measure in enumerate(measures_named(*names))
-        if wanted is None or measure.name in wanted
-    ]
-
-    def read(values: Sequence[Any]) -> Totals:
-        found: list[Any] = list(NO_RUNS)
-        for column, place, is_whole in known:
-            found[place] = int(values[column]) if is_whole else values[column]
-        return Totals(*found)
-
-    return read
+    return f"{sized}\n" + "\n UNION ALL\n".join(selects)
 
 
 async def select_latencies_of_runs(
@@ -182,17 +111,9 @@ async def select_latencies_of_runs(
     As soon as another project is busy today, Postgres takes all projects to be, and a model's runs of all time to be fewer
     than all that there are today: then the index of models must not lead to them.
     """
-    found = Conditions(is_by_time=are_few)
-    number = _numbering(found, question.window)
-    runs = runs_during(found, question.filter, span)
-    rows = await connection.fetch(
-        f"""
-  SELECT {number("occurred_at")} AS number, array_agg({LATENCY}) AS latencies
-    FROM {runs} AND latency_ms IS NOT NULL
-GROUP BY 1""",
-        *found.values,
-    )
-    by_bucket = {number: Latencies((sketch_of_counts(Counter(latencies)),)) for number, latencies in rows}
+    asked = PlannedQuestion(replace(question, by=()).during(span), Plan(Source.RUNS, Cover((), (span,))))
+    counts = await select_run_latencies(connection, asked, span, None, is_by_time=are_few)
+    by_bucket = {number: Latencies((sketch_of_counts(of_bucket),)) for (number, _), of_bucket in counts.items()}
     return _with_latencies(Summary(question.window, question.by, question.bar), question, by_bucket)
 
 
@@ -203,18 +124,18 @@ async def select_sketches(
 
     With `may_be_percentiles`, of buckets whose percentiles are stored these come in place of the latencies.
     """
-    window = question.window.during(span)
-    (buckets, rest_since), (whole, whole_rest) = window.aligned_cover(), window.coarsest_cover()
+    timeline = question.during(span).timeline
+    buckets, whole = timeline.cover(GRAINS), timeline.as_one_bucket().cover(GRAINS)
     if question.latencies is LatencyDetail.WHOLE:
-        rest_since = whole_rest
+        buckets = whole
     elif not may_be_percentiles:
         whole = buckets
-    elif whole_rest != rest_since:
+    elif whole.runs != buckets.runs:
         # Of a window that is older than its buckets are kept as short, they leave less to the runs for the whole.
         of_whole = await select_sketches(connection, replace(question, latencies=LatencyDetail.WHOLE), span)
         of_buckets = await select_sketches(connection, question, span, may_be_percentiles=False)
         return replace(of_buckets, whole=of_whole.whole)
-    stored = _ranges_of_use(question, buckets, whole)
+    stored = _ranges_of_use(question, buckets.stored, whole.stored)
     found = Conditions()
     number = _numbering(found, question.window)
     is_known = (
@@ -225,8 +146,7 @@ async def select_sketches(
         if may_be_percentiles
         else "FALSE"
     )
-    rest = TimeSpan(rest_since, span.until)
-    sql = _sketches_sql(found, question, stored, span.since, rest, number, is_known)
+    sql = _sketches_sql(found, question, stored, buckets.runs, number, is_known)
     by_bucket: dict[int, Latencies] = {}
     every: list[Sketch] = []
     for use, at, latencies, counts, p50, p95 in await connection.fetch(sql, *found.values):
@@ -260,8 +180,7 @@ def _sketches_sql(  # noqa: PLR0913, PLR0917  # The parts of a statement.
     found: Conditions,
     question: Question,
     stored: Sequence[tuple[BucketRange, int]],
-    since: datetime,
-    rest: TimeSpan,
+    rest: Sequence[TimeSpan],
     number: Callable[[str], str],
     is_known: str,
 ) -> str:
@@ -272,23 +191,26 @@ def _sketches_sql(  # noqa: PLR0913, PLR0917  # The parts of a statement.
         found.value([used_for for _, used_for in stored], "smallint[]"),
     )
     whose = "TRUE" if project_id is None else f"project_id = {scope}"
-    waiting_until = found.value(rest.since, "timestamptz")
+    # They are one time, as only the ends of a span are left to the runs.
+    start = question.window.start
+    since = min((one.since for one, _ in stored), default=start)
+    until = max((one.until for one, _ in stored), default=start)
     binned = "array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency), NULL, NULL"
-    of_runs = ""
-    if rest:
-        runs = runs_during(found, question.filter, rest)
-        of_runs = f"""
+    of_runs = "".join(
+        f"""
    UNION ALL
   SELECT {_OF_BOTH}, number, {binned}
     FROM (SELECT {number("occurred_at")} AS number, {LATENCY} AS latency, count(*)::int AS runs
-            FROM {runs} AND latency_ms IS NOT NULL
+            FROM {runs_during(found, question.filter, one)} AND latency_ms IS NOT NULL
         GROUP BY 1, 2) AS binned
 GROUP BY number"""
+        for one in rest
+    )
     return f"""
 WITH waiting AS (
   SELECT {number("bucket")} AS number, latency, sum(runs)::int AS runs
     FROM latency_deltas CROSS JOIN unnest(latencies, counts) AS each (latency, runs)
-   WHERE {whose} AND bucket >= {found.value(since, "timestamptz")} AND bucket < {waiting_until}
+   WHERE {whose} AND bucket >= {found.value(since, "timestamptz")} AND bucket < {found.value(until, "timestamptz")}
 GROUP BY 1, 2
 )
   SELECT used_for,
@@ -299,53 +221,12 @@ GROUP BY 1, 2
          CASE WHEN is_known THEN p95 END AS p95
     FROM (SELECT ranges.used_for, {number("bucket")} AS number, latencies, counts, p50, p95, {is_known} AS is_known
             FROM unnest({", ".join(ranges)}) AS ranges (grain, since, until, used_for)
-                 {_JOINED.format(rows="latency_sketches", scope=scope)}) AS stored
+                 {JOINED.format(rows="latency_sketches", scope=scope)}) AS stored
    UNION ALL
   SELECT {_OF_BOTH}, number, {binned}
     FROM waiting
 GROUP BY number{of_runs}
 """
-
-
-_JOINED = """JOIN {rows} AS held
-           ON held.project_id = {scope}
-          AND held.grain = ranges.grain
-          AND held.bucket >= ranges.since
-          AND held.bucket < ranges.until"""
-
-
-def stored_in(found: Conditions, stored: Sequence[BucketRange], rows: str, scope: str) -> str:
-    """SQL of the rows of a table in these ranges of buckets."""
-    joined = _JOINED.format(rows=rows, scope=scope)
-    return f"unnest({bucket_ranges(found, stored)}) AS ranges (grain, since, until)\n         {joined}"
-
-
-def bucket_ranges(found: Conditions, stored: Sequence[BucketRange]) -> str:
-    """SQL of the grains, starts and ends of ranges of buckets, to be unnested."""
-    return ", ".join(
-        (
-            found.value([one.grain.minutes for one in stored], "smallint[]"),
-            found.value([one.since for one in stored], "timestamptz[]"),
-            found.value([one.until for one in stored], "timestamptz[]"),
-        )
-    )
-
-
-def runs_during(found: Conditions, run_filter: RunFilter, span: TimeSpan) -> str:
-    """SQL of the runs of a filter in a span; more conditions may follow."""
-    # One statement may read several spans: they share their values, but each has conditions of its own.
-    own = Conditions(values=found.values, is_by_time=found.is_by_time)
-    own.add(run_filter).during(span.since, span.until)
-    # By way of the projects where they are all looked at, because there is no index over the time alone.
-    runs = "runs" if own.is_of_project else "projects JOIN runs ON runs.project_id = projects.id"
-    return f"{runs}\n   WHERE {own.walk} AND {own.keep}"
-
-
-def of_models(found: Conditions, run_filter: RunFilter) -> str:
-    """SQL of a filter with at most provider and model, over slices."""
-    named = {"provider": run_filter.provider, "model": run_filter.model}
-    conditions = (f"{name} = {found.value(value)}" for name, value in named.items() if value is not None)
-    return " AND ".join(conditions) or "TRUE"
 
 
 def _numbering(found: Conditions, window: Window) -> Callable[[str], str]:

@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 
 from runtally.clock import DAY, next_month, start_of_day
 from runtally.models.rollup import Grain
-from runtally.usage.window import BucketRange, TimeSpan, Window, floor, stored_parts
+from runtally.usage.window import EPOCH, BucketRange, TimeSpan, Window, floor, stored_parts
 
 MAX_BUCKETS = 3_000
 
@@ -158,8 +158,11 @@ class Timeline:
     @classmethod
     def of_window(cls, window: Window) -> Self:
         """Return the range of a window, in its buckets."""
-        # Of buckets of another length than these, any stored sums that are no longer may be used.
-        width = max((one for one in BucketWidth if one.length <= window.interval), key=lambda one: one.length)
+        # Any stored sums may be used that no bucket divides: buckets of a day may begin at six.
+        fitting = (
+            one for one in BucketWidth if not window.interval % one.length and not (window.start - EPOCH) % one.length
+        )
+        width = max(fitting, key=lambda one: one.length, default=BucketWidth.QUARTER_HOUR)
         return cls(TimeSpan(window.start, window.until), tuple(window.buckets), width, window.now)
 
     def bucket(self, number: int) -> TimeSpan:

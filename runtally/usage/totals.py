@@ -1,11 +1,12 @@
 """The sums of a set of runs. Pure."""
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import reduce
 from operator import add, sub
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from runtally.models.measures import measures_named
 from runtally.models.run import Status
 
 ZERO = Decimal(0)
@@ -89,6 +90,23 @@ class Totals(NamedTuple):
 
 
 NO_RUNS = Totals()
+
+
+def totals_reader(names: Sequence[str]) -> Callable[[Sequence[Any]], Totals]:
+    """Return a reader of the columns of these measures; all others are zero."""
+    fields = Totals._fields
+    known = [
+        (column, fields.index(measure.name), measure.python_type is int)
+        for column, measure in enumerate(measures_named(*names))
+    ]
+
+    def read(values: Sequence[Any]) -> Totals:
+        found: list[Any] = list(NO_RUNS)
+        for column, place, is_whole in known:
+            found[place] = int(values[column]) if is_whole else values[column]
+        return Totals(*found)
+
+    return read
 
 
 def total_of(totals: Iterable[Totals]) -> Totals:

@@ -253,10 +253,6 @@ class Window:
         number = max(min(bisect_right(starts, at), len(starts) - 1) - 1, 0)
         return number + (at - starts[number]) / (starts[number + 1] - starts[number])
 
-    def during(self, span: TimeSpan) -> "Window":
-        """Return the part of the window that is within a span."""
-        return Window.of(CustomRange(*span), self.now, self.interval)
-
     def split(self, midnight: datetime) -> tuple[TimeSpan, TimeSpan]:
         """Split the window into its closed days and the rest, which begins with a bucket; either may be empty.
 
@@ -281,29 +277,6 @@ class Window:
             return Window(range_, self.interval, self.end - back, min(self.until, now) - back, now)
         back = timedelta(days=28) if self.range is Range.MONTH else self.range.length
         return Window(self.range, self.interval, self.end - back, now - back, now)
-
-    def aligned_cover(self, grains: Sequence[Grain] = GRAINS) -> "Coverage":
-        """Cover the window with as few stored buckets as possible, none of which spans two of its buckets."""
-        return self._cover(
-            [one for one in grains if not self.interval % one.length and not (self.start - EPOCH) % one.length]
-        )
-
-    def coarsest_cover(self, grains: Sequence[Grain] = GRAINS) -> "Coverage":
-        """Cover the whole window with as few stored buckets as possible, which may span several of its buckets."""
-        return self._cover(grains)
-
-    def _cover(self, grains: Sequence[Grain]) -> "Coverage":
-        stored, since = list[BucketRange](), self.start
-        for part in stored_parts(TimeSpan(self.start, self.until), grains, self.now):
-            if not isinstance(part, BucketRange):
-                break
-            stored.append(part)
-            since = part.until
-        return tuple(stored), since
-
-
-Coverage: TypeAlias = tuple[tuple[BucketRange, ...], datetime]
-"""Stored buckets that cover a window, and from when on only the runs tell."""
 
 
 def stored_parts(span: TimeSpan, grains: Sequence[Grain], now: datetime) -> Iterator[BucketRange | TimeSpan]:

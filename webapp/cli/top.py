@@ -18,7 +18,7 @@ from runtally.settings import Settings
 from runtally.usage.dimensions import BY_MODEL
 from runtally.usage.filter import RunFilter
 from runtally.usage.memo import DayMemo
-from runtally.usage.question import Question
+from runtally.usage.plan import Question
 from runtally.usage.reader import UsageReader
 from runtally.usage.snapshots import Snapshots
 from runtally.usage.summary import Group

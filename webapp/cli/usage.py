@@ -20,7 +20,7 @@ from runtally.usage.filter import RunFilter
 from runtally.usage.groups.groups import GroupAnswer, Sums, read_groups_of
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.memo import DayMemo
-from runtally.usage.plan import Group, GroupQuestion
+from runtally.usage.plan import ALL_MEASURES, Group, GroupQuestion
 from runtally.usage.snapshots import Snapshots
 from runtally.usage.timeline import BucketWidth, NamedRange, Timeline
 from webapp.cli.filters import filter_options
@@ -152,9 +152,7 @@ def _row(names: Sequence[str], group: Group, sums: Sums) -> Record:
     totals, latency = sums.totals, sums.latency
     values = {name: OTHER_NAME if value == OTHER else value for name, value in zip(names, group, strict=True)}
     return {"group": values} | record(
-        **attributes(totals, "runs", "errors", "timeouts", "unpriced", "without_usage", "cost_usd"),
-        **attributes(totals, "input_tokens", "output_tokens", "cached_input_tokens", "cache_write_tokens"),
-        **attributes(totals, "reasoning_tokens", "cache_savings_usd"),
+        **attributes(totals, *ALL_MEASURES),
         p50_latency_ms=latency.p50_ms if latency else None,
         p95_latency_ms=latency.p95_ms if latency else None,
     )

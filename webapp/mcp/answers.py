@@ -40,8 +40,7 @@ from runtally.usage.dimensions import (
 from runtally.usage.filter import Outcome, RunFilter
 from runtally.usage.groups.groups import GroupAnswer, Sums, read_groups
 from runtally.usage.memo import DayMemo
-from runtally.usage.plan import GroupQuestion
-from runtally.usage.question import LatencyDetail
+from runtally.usage.plan import GroupQuestion, LatencyDetail
 from runtally.usage.snapshots import Snapshots
 from runtally.usage.timeline import BucketWidth, NamedRange, Timeline
 from runtally.usage.totals import Totals

@@ -16,11 +16,10 @@ from runtally.models.rollup import GRAINS
 from runtally.usage.days.version_queries import Days
 from runtally.usage.dimensions import COUNTED_MODEL, COUNTED_PROVIDER, PROJECT, Dimension
 from runtally.usage.memo import DayMemo
-from runtally.usage.question import REPORTED, LatencyDetail, Question
+from runtally.usage.plan import REPORTED, LatencyDetail, Question
 from runtally.usage.sketch import LATENCY, NO_LATENCIES, Latencies, sketch_of_counts
 from runtally.usage.summary import Summary
-from runtally.usage.summary_queries import totals_reader
-from runtally.usage.totals import NO_RUNS, Totals, group_sum
+from runtally.usage.totals import NO_RUNS, Totals, group_sum, totals_reader
 from runtally.usage.window import TimeSpan, ceil
 
 _QUARTER = GRAINS[0].length

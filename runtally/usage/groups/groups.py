@@ -22,8 +22,7 @@ from runtally.usage.groups.ranks import Rank, Ranks, added, highest
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.groups.slices import SliceKey
 from runtally.usage.memo import DayMemo
-from runtally.usage.plan import Group, GroupQuestion, TooManyGroups
-from runtally.usage.question import LatencyDetail
+from runtally.usage.plan import Group, GroupQuestion, LatencyDetail, TooManyGroups
 from runtally.usage.sketch import NO_LATENCIES, Latencies, Latency
 from runtally.usage.totals import Totals, group_sum, total_of
 
@@ -92,7 +91,6 @@ async def read_groups(
 
 async def read_groups_of(readers: Sequence[GroupRowReader], question: GroupQuestion) -> GroupAnswer:
     """Answer a question about the runs of several databases together, as `read_groups` does of one."""
-    masking.demand_open(question.filter.project_id, question.filter.dimensions)
     return await _answer(question, await _parts_of_each(readers, question))
 
 
@@ -101,7 +99,6 @@ async def count_groups(readers: Sequence[GroupRowReader], question: GroupQuestio
 
     Stops at the part where there are more than `most`. Raises `DimensionNotTracked` where too many runs would have to be read.
     """
-    masking.demand_open(question.filter.project_id, question.filter.dimensions)
     count = 0
     for part in await _parts_of_each(readers, question):
         count += await part.count(question, most)
@@ -166,7 +163,6 @@ async def read_values(reader: GroupRowReader, question: GroupQuestion, runs: int
 
     Raises `DimensionNotTracked` where too many runs would have to be read, or too many values.
     """
-    masking.demand_open(question.filter.project_id, question.filter.dimensions)
     parts = await parts_of(reader, question)
     for part in parts if runs > MAX_VALUES_READ else ():
         if await part.count(question, MAX_VALUES_READ) > MAX_VALUES_READ:
@@ -186,7 +182,6 @@ def _values_of(found: Sequence[Ranks]) -> Values:
 
 async def read_whole_latencies(reader: GroupRowReader, question: GroupQuestion) -> Latencies | None:
     """Read the latencies of all runs of a question without groups; None where too many runs would have to be read."""
-    masking.demand_open(question.filter.project_id, question.filter.dimensions)
     whole = replace(question, by=(), named=(), latencies=LatencyDetail.WHOLE)
     parts = await parts_of(reader, whole)
     if not _has_latencies(whole, parts):

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 
 from runtally.db.database import Connection
 from runtally.models.rollup import RollupScope
-from runtally.usage.conditions import Conditions
+from runtally.usage.conditions import Conditions, stored_in
 from runtally.usage.groups.slices import (
     ANY,
     DAY_START,
@@ -24,18 +24,22 @@ from runtally.usage.groups.slices import (
     runs_sql,
 )
 from runtally.usage.plan import Group
-from runtally.usage.summary_queries import stored_in
 from runtally.usage.window import TimeSpan
 
 
 async def select_run_latencies(
-    connection: Connection, asked: PlannedQuestion, span: TimeSpan, named: Collection[Group] | None
+    connection: Connection,
+    asked: PlannedQuestion,
+    span: TimeSpan,
+    named: Collection[Group] | None,
+    *,
+    is_by_time: bool = False,
 ) -> dict[SliceKey, Counter[int]]:
     """Read the latencies of the runs in a span.
 
     Values that may be many count as other unless their group is named; with None each value is a group.
     """
-    found, question, rest_of = Conditions(), asked.question, asked.plan.rest_of
+    found, question, rest_of = Conditions(is_by_time=is_by_time), asked.question, asked.plan.rest_of
     starts = found.value(list(question.timeline.starts), "timestamptz[]")
     names = names_of(question.by)
     runs = runs_sql(found, question, rest_of, span, starts)

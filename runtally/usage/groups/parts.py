@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from runtally.clock import DAY, start_of_day
 from runtally.errors import ArchiveNotRead
+from runtally.usage import masking
 from runtally.usage.days.version_queries import Days
 from runtally.usage.groups.derived import Counts
 from runtally.usage.groups.queries import GroupRows
@@ -16,8 +17,7 @@ from runtally.usage.groups.ranks import Ranks
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.groups.slices import SliceKey
 from runtally.usage.memo import Version
-from runtally.usage.plan import Group, GroupQuestion
-from runtally.usage.question import LatencyDetail
+from runtally.usage.plan import Group, GroupQuestion, LatencyDetail
 from runtally.usage.sketch import Latencies, sketch_of_counts
 from runtally.usage.timeline import BucketWidth, Timeline
 from runtally.usage.window import TimeSpan, floor
@@ -167,7 +167,8 @@ def _key(what: Hashable, asked: GroupQuestion, *more: Hashable) -> Hashable:
 
 
 async def parts_of(reader: GroupRowReader, question: GroupQuestion, *, is_added: bool = False) -> list[Part]:
-    """Return the closed days and the rest of the time, if there are any; without a memo one part of all."""
+    """Return the closed days and the rest of the time, if there are any; without a memo one part of all. Raises `Forbidden`."""
+    masking.demand_open(question.filter.project_id, question.filter.dimensions)
     timeline, project_id = question.timeline, question.filter.project_id
     span, midnight = timeline.span, start_of_day(timeline.now)
     is_past = span.until <= midnight

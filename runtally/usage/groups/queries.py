@@ -9,7 +9,7 @@ from runtally.models.dimension import Detail
 from runtally.models.measures import measures_named
 from runtally.models.rollup import RollupScope
 from runtally.money import USD_DECIMALS
-from runtally.usage.conditions import Conditions
+from runtally.usage.conditions import Conditions, runs_during, stored_in
 from runtally.usage.dimensions import OTHER_NAME, Dimension
 from runtally.usage.groups.ranks import Name, Ranks
 from runtally.usage.groups.slices import (
@@ -30,12 +30,10 @@ from runtally.usage.groups.slices import (
     unusual,
     value_slices,
 )
-from runtally.usage.plan import Group, GroupQuestion, TooManyGroups
-from runtally.usage.sources import Source
-from runtally.usage.summary_queries import runs_during, stored_in, totals_reader
+from runtally.usage.plan import Group, GroupQuestion, Source, TooManyGroups
 from runtally.usage.sums.tables import SLICES
 from runtally.usage.sums.values import keys_of
-from runtally.usage.totals import Totals
+from runtally.usage.totals import Totals, totals_reader
 from runtally.usage.window import TimeSpan
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -164,7 +162,7 @@ async def select_ranks(connection: Connection, asked: PlannedQuestion, most: int
     There may be many, so all of them are one row, and their measures text, which is read faster than decimals.
     """
     found, question = Conditions(), asked.question
-    slices = _slices_sql(found, asked)
+    slices = slices_sql(found, asked)
     if slices is None:
         return Ranks.of({})
     names = names_of(question.by)
@@ -193,7 +191,7 @@ async def select_ranks(connection: Connection, asked: PlannedQuestion, most: int
 async def select_valued(connection: Connection, asked: PlannedQuestion, rest_of: Dimension) -> GroupRows:
     """Read the sums of all runs that have a value of a dimension, in groups without it."""
     found = Conditions()
-    slices = _slices_sql(found, asked)
+    slices = slices_sql(found, asked)
     if slices is None:
         return GroupRows()
     totals_of = totals_reader(asked.question.measures)
@@ -205,7 +203,7 @@ async def select_valued(connection: Connection, asked: PlannedQuestion, rest_of:
 async def count_groups(connection: Connection, asked: PlannedQuestion, most: int) -> int:
     """Count the groups with a value, up to one more than `most`."""
     found = Conditions()
-    slices = _slices_sql(found, asked)
+    slices = slices_sql(found, asked)
     if slices is None:
         return 0
     names = names_of(asked.question.by)
@@ -223,7 +221,7 @@ async def select_groups(connection: Connection, asked: PlannedQuestion) -> Group
     Raises `TooManyGroups` where there are more than the question reads.
     """
     found, most = Conditions(), asked.question.most
-    slices = _slices_sql(found, asked, is_read_twice=True)
+    slices = slices_sql(found, asked, is_read_twice=True)
     result = GroupRows()
     if slices is None:
         return result
@@ -242,7 +240,9 @@ async def select_groups(connection: Connection, asked: PlannedQuestion) -> Group
     return result
 
 
-def _slices_sql(found: Conditions, asked: PlannedQuestion, *, is_read_twice: bool = False) -> str | None:
+def slices_sql(
+    found: Conditions, asked: PlannedQuestion, *, is_read_twice: bool = False, has_latencies: bool = False
+) -> str | None:
     """SQL of `slices`, the rows of all sources; None where there is nothing to read."""
     question, plan, waiting = asked.question, asked.plan, asked.waiting
     starts = found.value(list(question.timeline.starts), "timestamptz[]")
@@ -253,7 +253,9 @@ def _slices_sql(found: Conditions, asked: PlannedQuestion, *, is_read_twice: boo
         slices.append(stored_slices(found, asked, starts))
     elif plan.cover.stored:
         slices += value_slices(found, asked, starts)
-    slices += [run_slices(found, question, plan.rest_of, span, starts) for span in plan.cover.runs]
+    slices += [
+        run_slices(found, question, plan.rest_of, span, starts, has_latencies=has_latencies) for span in plan.cover.runs
+    ]
     if asked.archived:
         slices.append(archived_slices(found, asked))
     if not slices:

@@ -35,9 +35,17 @@ from runtally.usage.groups.ranks import Ranks
 from runtally.usage.groups.slices import ANY_VALUE, PlannedQuestion, SliceKey, WaitingRuns, select_waiting
 from runtally.usage.memo import DayMemo, Version
 from runtally.usage.overview.project_queries import select_dropped_before
-from runtally.usage.plan import Group, GroupQuestion, Plan, keeps_all_but_failed, plan_of, with_status, without_key
+from runtally.usage.plan import (
+    Group,
+    GroupQuestion,
+    Plan,
+    Source,
+    keeps_all_but_failed,
+    plan_of,
+    with_status,
+    without_key,
+)
 from runtally.usage.snapshots import ArchivedGroups, Snapshot
-from runtally.usage.sources import Source
 from runtally.usage.window import TimeSpan
 
 MAX_RUNS_READ = 100_000

@@ -13,14 +13,12 @@ from sqlalchemy import BigInteger
 from runtally.db.combined import CombinedReads
 from runtally.db.database import Connection
 from runtally.models.dimension import DIMENSION_MEASURES, MAX_VALUE_LENGTH, Detail
-from runtally.models.measures import columns_over_runs, measures_named
+from runtally.models.measures import MEASURES, columns_over_runs, measures_named
 from runtally.models.rollup import RollupScope
-from runtally.usage.conditions import Conditions
+from runtally.usage.conditions import Conditions, of_models, runs_during, stored_in
 from runtally.usage.dimensions import OTHER, Dimension
-from runtally.usage.plan import Group, GroupQuestion, Plan
+from runtally.usage.plan import Group, GroupQuestion, Plan, Source
 from runtally.usage.sketch import LATENCY
-from runtally.usage.sources import Source
-from runtally.usage.summary_queries import of_models, runs_during, stored_in
 from runtally.usage.sums.blocks import summed_ctes, waiting_ctes
 from runtally.usage.sums.tables import SLICES, TOTALS
 from runtally.usage.sums.values import keys_of
@@ -36,7 +34,8 @@ DAY_START = "day::timestamp AT TIME ZONE 'UTC'"
 _HOUR = "(day + make_interval(hours => hour)) AT TIME ZONE 'UTC'"
 _ARRAYS = {"hour": "hours", "value": "dimension_values", "provider": "providers", "model": "models"}
 _VALUE = f"CASE WHEN value IS NULL THEN '{OTHERS}' WHEN value = '' THEN '{ANY}' ELSE '{VALUE}' || value END"
-INPUTS = ", ".join(("status", "without_usage", *dict.fromkeys(one.summed for one in DIMENSION_MEASURES if one.summed)))
+_FLAGS = ("status", "without_usage", "cost_is_minimum", "cost_estimated")
+INPUTS = ", ".join((*_FLAGS, *dict.fromkeys(one.summed for one in MEASURES if one.summed)))
 """The columns of runs that measures are made of."""
 
 SliceKey = tuple[int, Group]
@@ -293,14 +292,21 @@ def archived_slices(found: Conditions, asked: PlannedQuestion) -> str:
     return f"SELECT * FROM unnest({', '.join(arrays)}) AS archived ({', '.join(kinds)})"
 
 
-def run_slices(
-    found: Conditions, question: GroupQuestion, rest_of: Dimension | None, span: TimeSpan, starts: str
+def run_slices(  # noqa: PLR0913  # The parts of an expression.
+    found: Conditions,
+    question: GroupQuestion,
+    rest_of: Dimension | None,
+    span: TimeSpan,
+    starts: str,
+    *,
+    has_latencies: bool = False,
 ) -> str:
-    """SQL of slices over the runs of a span."""
+    """SQL of slices over the runs of a span, with all latencies of each if asked for."""
     names = names_of(question.by)
     columns = "".join(f", {name}" for name in names)
+    latencies = ", array_agg(latency) FILTER (WHERE latency IS NOT NULL) AS latencies" if has_latencies else ""
     return f"""SELECT number{columns},
-         {columns_over_runs(measures_named(*question.measures))}
+         {columns_over_runs(measures_named(*question.measures))}{latencies}
     FROM {runs_sql(found, question, rest_of, span, starts)}
 GROUP BY number{columns}"""
 

@@ -15,7 +15,7 @@ from runtally.usage.filter import ALL_RUNS, RunFilter
 from runtally.usage.overview import project_queries
 from runtally.usage.overview import sum_queries as project_sum_queries
 from runtally.usage.overview.sum_queries import BY_PROJECT
-from runtally.usage.question import Question
+from runtally.usage.plan import Question
 from runtally.usage.reader import WEEK, UsageReader
 from runtally.usage.report import ListedProject
 from runtally.usage.summary import Group, Summary

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from runtally.db.database import Connection
 from runtally.models.measures import columns_over_runs, columns_over_sums, measures_named
 from runtally.models.rollup import ALL_PROJECTS, GRAINS, TOTAL_GRAINS
-from runtally.usage.conditions import Conditions
+from runtally.usage.conditions import Conditions, of_models, runs_during
 from runtally.usage.filter import RunFilter
-from runtally.usage.question import Question
+from runtally.usage.plan import Question
 from runtally.usage.summary import Summary
-from runtally.usage.summary_queries import of_models, runs_during, totals_reader
-from runtally.usage.totals import Totals, group_sum
+from runtally.usage.timeline import Timeline
+from runtally.usage.totals import Totals, group_sum, totals_reader
 from runtally.usage.window import BucketRange, TimeSpan, Window
 
 BY_PROJECT = ("runs", "errors", "timeouts", "unpriced", "cost_usd")
@@ -48,7 +48,7 @@ async def select_sums(connection: Connection, question: Question, span: TimeSpan
     """Read the sums of each project that has runs in a span."""
     run_filter, found = question.filter, list[tuple[str, Totals]]()
     grains = GRAINS if run_filter.is_narrowed else TOTAL_GRAINS
-    stored, rest_since = question.window.during(span).coarsest_cover(grains)
+    stored, of_runs = Timeline.whole(span, question.window.now).cover(grains)
     totals_of = totals_reader(BY_PROJECT)
     days = [one for one in stored if one.grain == TOTAL_GRAINS[-1] and run_filter.project_id is None]
     others = [one for one in stored if one not in days]
@@ -62,12 +62,12 @@ async def select_sums(connection: Connection, question: Question, span: TimeSpan
         conditions = Conditions(values=[run_filter.project_id])
         rows = await connection.fetch(_sums_sql(conditions, others, run_filter), *conditions.values)
         found += ((id_, totals_of(values)) for id_, *values in rows)
-    if rest_since < span.until:
+    for rest in of_runs:
         conditions = Conditions()
         sql = f"""
   SELECT project_id,
          {columns_over_runs(_SHOWN)}
-    FROM {runs_during(conditions, run_filter, TimeSpan(rest_since, span.until))}
+    FROM {runs_during(conditions, run_filter, rest)}
 GROUP BY 1"""
         rows = await connection.fetch(sql, *conditions.values)
         found += ((id_, totals_of(values)) for id_, *values in rows)
@@ -109,22 +109,22 @@ async def select_costs(
     connection: Connection, window: Window, run_filter: RunFilter, ids: Sequence[str]
 ) -> dict[str, dict[int, float]]:
     """Read the cost of these projects in each bucket with runs, by the bucket's number."""
-    stored, rest_since = window.aligned_cover(GRAINS if run_filter.is_narrowed else TOTAL_GRAINS)
+    stored, of_runs = Timeline.of_window(window).cover(GRAINS if run_filter.is_narrowed else TOTAL_GRAINS)
     found = Conditions()
     start, wanted = found.value(window.start, "timestamptz"), found.value(list(ids), "text[]")
     number = f"floor(date_part('epoch', {{moment}} - {start}) / {int(window.interval.total_seconds())})::int AS number"
     parts = []
     if stored:
         parts.append(_stored(found, f"{number.format(moment='bucket')}, cost_usd", stored, run_filter))
-    if rest_since < window.until:
-        parts.append(
-            f"""SELECT {number.format(moment="occurred_at")}, coalesce(cost_usd, 0) AS cost_usd
+    parts += [
+        f"""SELECT {number.format(moment="occurred_at")}, coalesce(cost_usd, 0) AS cost_usd
                         FROM runs
                        WHERE project_id = projects.id
-                         AND occurred_at >= {found.value(rest_since, "timestamptz")}
-                         AND occurred_at < {found.value(window.until, "timestamptz")}
+                         AND occurred_at >= {found.value(rest.since, "timestamptz")}
+                         AND occurred_at < {found.value(rest.until, "timestamptz")}
                          AND {of_models(found, run_filter)}"""
-        )
+        for rest in of_runs
+    ]
     if not parts:
         return {}
     sql = f"""

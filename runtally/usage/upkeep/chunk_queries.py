@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, TypeAlias
 
 from runtally.clock import DAY, start_of_day
-from runtally.db.database import Connection, Database
+from runtally.db.database import Database
 from runtally.models.rollup import ALL_PROJECTS, ALL_PROJECTS_KEY, GRAINS
 
 OnProgress: TypeAlias = Callable[[int, int], None]
@@ -78,11 +78,6 @@ class RunSpan(NamedTuple):
     first: datetime | None
     last: datetime | None
     dropped_before: datetime | None
-
-
-async def is_missing(connection: Connection) -> bool:
-    """Return whether there are runs but no rollups, or none in one of the tables."""
-    return bool(await connection.fetchval(SELECT_IS_MISSING))
 
 
 def ignore_progress(_done: int, _total: int) -> None:

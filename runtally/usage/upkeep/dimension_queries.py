@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from typing import Any, NamedTuple
 
-from runtally.db.bulk import affected_rows
 from runtally.db.database import Connection
 from runtally.models.dimension import DIMENSION_MEASURES, EVERY_PROJECT, Detail
 from runtally.usage.dimensions import COUNTED_MODEL, COUNTED_PROVIDER
@@ -290,11 +289,6 @@ async def try_lock(connection: Connection) -> bool:
     return bool(await connection.fetchval(TRY_LOCK))
 
 
-async def lock(connection: Connection) -> None:
-    """Wait for the lock of the blocks, which is held until the transaction ends."""
-    await connection.execute(LOCK)
-
-
 async def merge(connection: Connection, now: datetime, most: int, due: Due) -> int:
     """Merge about `most` of the waiting runs of projects that are due, and return their number."""
     await connection.execute(_SET_UP)
@@ -327,60 +321,3 @@ async def select_differences(connection: Connection, chunk: ScanChunk, now: date
         for statement in (SELECT_SUM_DIFFERENCES, SELECT_LATENCY_DIFFERENCES)
         for row in await connection.fetch(statement, *chunk.values, now, key_ids)
     ]
-
-
-async def is_missing(connection: Connection) -> bool:
-    """Return whether there are runs with dimensions but no sums."""
-    return bool(await connection.fetchval(SELECT_IS_MISSING))
-
-
-async def delete_expired(connection: Connection, now: datetime, limit: int) -> int:
-    """Delete expired blocks of hours, up to a limit, and return their number."""
-    return affected_rows(await connection.execute(DELETE_EXPIRED, now, limit))
-
-
-async def select_changing_key(connection: Connection) -> ChangingKey | None:
-    """Read the next key to fill or delete, and lock it for this transaction."""
-    row = await connection.fetchrow(SELECT_CHANGING_KEY)
-    return ChangingKey(*row) if row else None
-
-
-async def begin_filling(connection: Connection, key: ChangingKey) -> None:
-    await connection.execute(BEGIN_FILLING, key.project_id, key.key)
-
-
-async def is_any_older(connection: Connection, key: ChangingKey) -> bool:
-    """Return whether a transaction from before the filling is still open, which may store runs without counting the key."""
-    return bool(await connection.fetchval(SELECT_IS_ANY_OLDER, key.project_id, key.key))
-
-
-async def select_days_to_fill(connection: Connection, key: ChangingKey) -> Sequence[tuple[date, int]]:
-    """Read the next days with runs to fill, and their numbers of runs."""
-    return [(day, runs) for day, runs in await connection.fetch(SELECT_DAYS_TO_FILL, key.project_id, key.filled_until)]
-
-
-async def begin_where_runs_are(connection: Connection, key: ChangingKey) -> ChangingKey:
-    """Go on with the first day of which no runs were dropped, and note that the sums are complete since then."""
-    day = await connection.fetchval(BEGIN_WHERE_RUNS_ARE, key.project_id, key.key)
-    return key if day is None else key._replace(filled_until=day)
-
-
-async def set_filled(connection: Connection, key: ChangingKey, chunk: ScanChunk) -> None:
-    """Note that the days of a chunk are counted, unless runs of them were dropped meanwhile."""
-    await connection.execute(SET_FILLED, key.project_id, key.key, chunk.since, chunk.until.date())
-
-
-async def set_tracked(connection: Connection, key: ChangingKey) -> None:
-    await connection.execute(SET_TRACKED, key.project_id, key.key)
-
-
-async def drop_sums(connection: Connection, key: ChangingKey, limit: int) -> int:
-    """Delete blocks of a key, up to a limit per table, and return the larger number. Needs the `lock`."""
-    tags = [await connection.execute(drop, key.project_id, key.id, limit) for drop in (DROP_SUMS, DROP_LATENCIES)]
-    return max(affected_rows(tag) for tag in tags)
-
-
-async def set_untracked(connection: Connection, key: ChangingKey) -> None:
-    """Mark a key as untracked once its sums are deleted."""
-    for statement in (SET_UNTRACKED, DELETE_UNTRACKED):
-        await connection.execute(statement, key.project_id, key.key)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 
+from runtally.db.bulk import affected_rows
 from runtally.db.database import Database
 from runtally.models.dimension import KeyState
 from runtally.usage.upkeep import dimension_queries as queries
@@ -38,32 +39,38 @@ async def change_key(database: Database, now: datetime) -> bool:
         # First of all, as in every transaction that changes the blocks.
         if not await queries.try_lock(connection):
             return False
-        key = await queries.select_changing_key(connection)
-        if key is None:
+        row = await connection.fetchrow(queries.SELECT_CHANGING_KEY)
+        if row is None:
             return False
+        key = ChangingKey(*row)
+        place = key.project_id, key.key
         if key.state == KeyState.FILLING and key.filled_until is None:
-            await queries.begin_filling(connection, key)
+            await connection.execute(queries.BEGIN_FILLING, *place)
             return True
-        if key.state == KeyState.FILLING and await queries.is_any_older(connection, key):
+        # A transaction from before the filling may store runs without counting the key.
+        if key.state == KeyState.FILLING and await connection.fetchval(queries.SELECT_IS_ANY_OLDER, *place):
             return False
         if key.state == KeyState.DROPPING:
-            if not await queries.drop_sums(connection, key, DROPPED_AT_ONCE):
-                await queries.set_untracked(connection, key)
+            drops = queries.DROP_SUMS, queries.DROP_LATENCIES
+            tags = [await connection.execute(one, key.project_id, key.id, DROPPED_AT_ONCE) for one in drops]
+            if not any(map(affected_rows, tags)):
+                await connection.execute(queries.SET_UNTRACKED, *place)
+                await connection.execute(queries.DELETE_UNTRACKED, *place)
             return True
-        key = await queries.begin_where_runs_are(connection, key)
-        chunk = _next_chunk(key, await queries.select_days_to_fill(connection, key))
-        if chunk is None:
-            await queries.set_tracked(connection, key)
-        else:
+        # It goes on with the first day of which no runs were dropped.
+        first = await connection.fetchval(queries.BEGIN_WHERE_RUNS_ARE, *place) or key.filled_until
+        days = await connection.fetch(queries.SELECT_DAYS_TO_FILL, key.project_id, first)
+        if days:
+            chunk = _next_chunk(key.project_id, [(day, runs) for day, runs in days])
             await queries.add_differences(connection, chunk, now, [key.id])
-            await queries.set_filled(connection, key, chunk)
+            await connection.execute(queries.SET_FILLED, *place, chunk.since, chunk.until.date())
+        else:
+            await connection.execute(queries.SET_TRACKED, *place)
         return True
 
 
-def _next_chunk(key: ChangingKey, days: Sequence[tuple[date, int]]) -> ScanChunk | None:
+def _next_chunk(project_id: str, days: Sequence[tuple[date, int]]) -> ScanChunk:
     """Return the next days to fill within the limit of runs; at least one day with runs."""
-    if not days:
-        return None
     taken = runs = 0
     for _, more in days:
         if taken and runs + more > FILLED_AT_ONCE:
@@ -71,7 +78,7 @@ def _next_chunk(key: ChangingKey, days: Sequence[tuple[date, int]]) -> ScanChunk
         taken += 1
         runs += more
     first, last = days[0][0], days[taken - 1][0]
-    return ScanChunk([key.project_id], _midnight(first), _midnight(last) + timedelta(days=1))
+    return ScanChunk([project_id], _midnight(first), _midnight(last) + timedelta(days=1))
 
 
 def _midnight(day: date) -> datetime:

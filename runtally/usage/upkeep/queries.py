@@ -59,6 +59,6 @@ async def expire_buckets(database: Database, now: datetime) -> int:
             async with database.connection() as connection:
                 expired += max([affected_rows(await connection.execute(one, *asked)) for one in _DELETE_EXPIRED])
     async with database.connection() as connection:
-        expired += await dimension_queries.delete_expired(connection, now, EXPIRED_AT_ONCE)
+        expired += affected_rows(await connection.execute(dimension_queries.DELETE_EXPIRED, now, EXPIRED_AT_ONCE))
         await connection.execute(repair_queries.DELETE_EMPTY_SLICES_OF_ALL)
     return expired

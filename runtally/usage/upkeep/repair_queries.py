@@ -171,13 +171,13 @@ async def rebuild_dimensions(database: Database, now: datetime) -> None:
 async def rebuild_if_missing(database: Database, now: datetime) -> bool:
     """Compute all sums after an update from a version without them; return whether it was needed."""
     async with database.connection() as connection:
-        missing = await chunk_queries.is_missing(connection)
+        missing: bool = await connection.fetchval(chunk_queries.SELECT_IS_MISSING)
     if missing:
         async for _ in rebuild_sums(database, now):
             pass
         return True
     async with database.connection() as connection:
-        missing = await dimension_queries.is_missing(connection)
+        missing = await connection.fetchval(dimension_queries.SELECT_IS_MISSING)
     if missing:
         await rebuild_dimensions(database, now)
     return missing
@@ -201,6 +201,6 @@ async def _repair(database: Database, chunk: ScanChunk, now: datetime, changed: 
 
 async def _repair_dimensions(database: Database, chunk: ScanChunk, now: datetime, changed: Counter[str]) -> None:
     async with database.transaction() as connection:
-        await dimension_queries.lock(connection)
+        await connection.execute(dimension_queries.LOCK)
         key_ids = await dimension_queries.select_tracked_ids(connection)
         changed.update(await dimension_queries.add_differences(connection, chunk, now, key_ids))

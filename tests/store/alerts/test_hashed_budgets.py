@@ -23,8 +23,7 @@ from runtally.usage import masking
 from runtally.usage.dimensions import DIMENSIONS
 from runtally.usage.filter import RunFilter
 from runtally.usage.groups.groups import read_groups
-from runtally.usage.plan import GroupQuestion
-from runtally.usage.question import LatencyDetail
+from runtally.usage.plan import GroupQuestion, LatencyDetail
 from runtally.usage.timeline import Timeline
 from runtally.usage.window import TimeSpan
 from tests.documents import make_stored_run

@@ -41,8 +41,7 @@ from runtally.usage.filter import Outcome, Period, RunFilter
 from runtally.usage.groups.groups import GroupAnswer, read_groups
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.memo import DayMemo
-from runtally.usage.plan import GroupQuestion
-from runtally.usage.question import LatencyDetail
+from runtally.usage.plan import GroupQuestion, LatencyDetail
 from runtally.usage.timeline import BucketWidth, Timeline
 from runtally.usage.window import TimeSpan
 from tests.archives import HORIZON, NOW, OLD_RUNS, START, archive_at, change_byte, made, retain, runs_of

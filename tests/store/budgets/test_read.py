@@ -10,12 +10,15 @@ from runtally.alerts.message import ProjectLink
 from runtally.audit import OPERATOR
 from runtally.budgets import edit
 from runtally.budgets.queries import get_burn_down, get_use
-from runtally.budgets.use import pace_since
+from runtally.budgets.spending import read_state
+from runtally.budgets.use import BudgetTerms, pace_since
 from runtally.clock import system_clock
 from runtally.db.database import Connection, Database
 from runtally.errors import InvalidBudget, NotFound
 from runtally.ingest.queries import insert_runs
+from runtally.models.budget import BudgetPeriod
 from runtally.models.project import Project
+from runtally.names import LiveNames
 from tests.documents import make_stored_run
 
 # In the first days of a month, so that the pace reaches back into the one before.
@@ -66,6 +69,25 @@ async def test_a_run_with_a_unit_without_a_price_makes_the_spending_a_minimum(
     assert (whole.is_minimum, use.is_minimum, use.unpriced) == (False, True, 0)
     message = budget_message(ProjectLink("p", "P", None), use, 10, NOW).text
     assert "That is $14.00 or more, for some units of runs have no price." in message
+
+
+async def test_a_run_with_a_unit_without_a_price_makes_what_a_day_has_cost_a_minimum(
+    connection: Connection, project_id: str, database: Database
+) -> None:
+    terms = BudgetTerms(project_id, "", "", BudgetPeriod.DAY, Decimal(100), ())
+    names = LiveNames(database, None)
+    run = make_stored_run(project_id, occurred_at=NOW, cost_usd=Decimal(7))
+    await insert_runs(connection, [run])
+    whole = await read_state(connection, terms, NOW, names)
+    run.id, run.cost_is_minimum = "partly", True
+    await insert_runs(connection, [run])
+
+    state = await read_state(connection, terms, NOW, names)
+
+    assert [(one.is_minimum, one.spent_usd) for one in (*whole.spendings, *state.spendings)] == [
+        (False, Decimal(7)),
+        (True, Decimal(14)),
+    ]
 
 
 async def test_the_pace_of_a_young_project_begins_with_its_first_run(connection: Connection, project_id: str) -> None:

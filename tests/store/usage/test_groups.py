@@ -27,8 +27,7 @@ from runtally.usage.groups import groups
 from runtally.usage.groups import rows as group_rows
 from runtally.usage.groups.groups import GroupAnswer, read_groups
 from runtally.usage.memo import DayMemo
-from runtally.usage.plan import ALL_MEASURES, Group, GroupQuestion, plan_of
-from runtally.usage.sources import Source
+from runtally.usage.plan import ALL_MEASURES, Group, GroupQuestion, Source, plan_of
 from runtally.usage.sums.blocks import summed_ctes
 from runtally.usage.timeline import BucketWidth, Timeline
 from runtally.usage.upkeep import dimension_queries as upkeep_queries

@@ -13,7 +13,7 @@ from runtally.ingest.queries import insert_runs
 from runtally.models.run import Status, StoredRun
 from runtally.usage import summary_queries
 from runtally.usage.memo import DayMemo
-from runtally.usage.question import LatencyDetail, Question
+from runtally.usage.plan import LatencyDetail, Question
 from runtally.usage.sketch import BINNED, LATENCY, percentile
 from runtally.usage.summary import Summary
 from runtally.usage.upkeep.queries import merge_waiting

@@ -16,7 +16,7 @@ from runtally.pricing.repricing.recost import Recost, RunCursor, select_computed
 from runtally.usage import summary_queries
 from runtally.usage.filter import Outcome, RunFilter
 from runtally.usage.memo import DayMemo
-from runtally.usage.question import LatencyDetail, Question
+from runtally.usage.plan import LatencyDetail, Plan, Question
 from runtally.usage.report import ProjectReport
 from runtally.usage.summary import Summary
 from runtally.usage.upkeep.queries import merge_waiting
@@ -118,13 +118,13 @@ async def test_some_runs_are_the_same_whether_days_are_remembered_or_read(empty_
 def read(monkeypatch: pytest.MonkeyPatch) -> list[TimeSpan]:
     """Of which spans runs were read, each time."""
     spans: list[TimeSpan] = []
-    select_runs = summary_queries.select_runs
+    select_sums = summary_queries.select_sums
 
-    async def counted(connection: Connection, question: Question, span: TimeSpan) -> Summary:
-        spans.append(span)
-        return await select_runs(connection, question, span)
+    async def counted(connection: Connection, question: Question, span: TimeSpan, plan: Plan) -> Summary:
+        spans.extend(plan.cover.runs)
+        return await select_sums(connection, question, span, plan)
 
-    monkeypatch.setattr(summary_queries, "select_runs", counted)
+    monkeypatch.setattr(summary_queries, "select_sums", counted)
     return spans
 
 

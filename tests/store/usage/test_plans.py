@@ -7,7 +7,7 @@ import pytest
 
 from runtally.db.database import Connection
 from runtally.usage.filter import RunFilter
-from runtally.usage.question import LatencyDetail, Question
+from runtally.usage.plan import LatencyDetail, Question
 from runtally.usage.summary_queries import select_latencies_of_runs
 from runtally.usage.window import CustomRange, TimeSpan, Window
 

@@ -13,7 +13,7 @@ from runtally.ingest.queries import insert_runs
 from runtally.models.run import Status, StoredRun
 from runtally.usage.dimensions import MODEL, PROVIDER
 from runtally.usage.filter import Outcome, RunFilter
-from runtally.usage.question import LatencyDetail
+from runtally.usage.plan import LatencyDetail
 from runtally.usage.sketch import Latency
 from runtally.usage.totals import Totals
 from runtally.usage.window import CustomRange, Range, Window

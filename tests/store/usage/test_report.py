@@ -16,7 +16,7 @@ from runtally.usage import read
 from runtally.usage.filter import ALL_RUNS, RunFilter
 from runtally.usage.memo import DayMemo
 from runtally.usage.overview.projects import Listing, Projects, ProjectSummary
-from runtally.usage.question import LatencyDetail
+from runtally.usage.plan import LatencyDetail
 from runtally.usage.read import is_comparable, overview
 from runtally.usage.reader import UsageReader
 from runtally.usage.snapshots import Snapshots

@@ -124,16 +124,6 @@ def test_what_is_in_bars_or_grouped_already_is_the_same() -> None:
     assert replace(of_model, bar=None).in_bars().latencies == of_model.latencies
 
 
-def test_bars_may_be_longer_than_buckets() -> None:
-    slices = [Slice(start, "acme", "large", Totals(runs=1)) for start in WINDOW.buckets]
-
-    longer = made_summary(WINDOW, slices).with_longer_bars(BAR)
-
-    assert longer.bar == BAR
-    assert longer.slices == {(number, ("acme", "large")): Totals(runs=6) for number in range(28)}
-    assert longer.buckets == made_summary(WINDOW, slices).buckets
-
-
 def test_a_group_of_which_only_the_cost_was_asked_for_stays_as_long_as_it_has_one() -> None:
     usd = Decimal(1)
     slices: dict[tuple[int, Group], Totals] = {

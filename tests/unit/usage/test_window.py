@@ -1,6 +1,7 @@
 """Windows: whole, aligned, and holding now."""
 
 from calendar import monthrange
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,12 +11,19 @@ from hypothesis import strategies as st
 from runtally.clock import next_month, start_of_day
 from runtally.errors import InvalidInterval, InvalidRange
 from runtally.models.rollup import GRAINS, TOTAL_GRAINS, Grain
+from runtally.usage.timeline import Cover, Timeline
 from runtally.usage.totals import Totals
-from runtally.usage.window import EPOCH, LAST, CustomRange, Range, TimeSpan, Window, parse_interval
+from runtally.usage.window import EPOCH, LAST, BucketRange, CustomRange, Range, TimeSpan, Window, parse_interval
 from tests.summaries import Slice, made_summary
 
 moments = st.datetimes(datetime(2020, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001  # Bounds are naive by Hypothesis' rule.
 intervals = st.sampled_from(["15m", "1h", "6h", "1d"]).map(parse_interval)
+
+
+def covers(window: Window, grains: Sequence[Grain] = GRAINS) -> tuple[Cover, Cover]:
+    """What a window's sums in buckets are read from, and those of all of it."""
+    timeline = Timeline.of_window(window)
+    return timeline.cover(grains), timeline.as_one_bucket().cover(grains)
 
 
 @pytest.mark.parametrize(("name", "buckets"), [("24h", 96), ("7d", 168), ("30d", 120)])
@@ -126,10 +134,9 @@ def test_in_stored_buckets_neither_a_time_nor_the_one_before_is_counted_from_run
     bars = Window.of(shown, now, shown.chart_interval)
     assert len(bars.buckets) <= 55
     for window in (bars, bars.in_buckets_of(shown.interval), bars.previous(now)):
-        for _, rest_since in (window.aligned_cover(), window.coarsest_cover()):
-            assert window.until - rest_since < (
-                shown.shortest if window.until < shown.until else timedelta(microseconds=1)
-            )
+        for cover in covers(window):
+            rest = sum((one.until - one.since for one in cover.runs), timedelta(0))
+            assert rest < (shown.shortest if window.until < shown.until else timedelta(microseconds=1))
 
 
 @pytest.mark.parametrize(
@@ -169,16 +176,16 @@ def test_stored_buckets_cover_a_window_without_gap_or_overlap(
     window = window.previous(now) if is_past else window
     grains = TOTAL_GRAINS if is_of_totals else GRAINS
 
-    for parts, rest_since in (window.aligned_cover(grains), window.coarsest_cover(grains)):
-        edges = [window.start, *(edge for part in parts for edge in (part.since, part.until)), rest_since]
+    for stored, runs in covers(window, grains):
+        parts: list[BucketRange | TimeSpan] = [*stored, *runs]
+        parts.sort(key=lambda part: part.since)
+        edges = [window.start, *(edge for part in parts for edge in (part.since, part.until)), window.until]
         assert edges[::2] == edges[1::2]
         assert edges == sorted(edges)
-        assert rest_since <= window.until
-        for part in parts:
+        for part in stored:
             assert not (part.since - EPOCH) % part.grain.length
             assert not (part.until - EPOCH) % part.grain.length
-    parts, _ = window.aligned_cover(grains)
-    assert not any(window.interval % part.grain.length for part in parts)
+    assert not any(window.interval % part.grain.length for part in covers(window, grains)[0].stored)
 
 
 @given(now=moments, reach=st.sampled_from(Range), interval=intervals, is_past=st.booleans())
@@ -204,8 +211,7 @@ def test_what_is_added_up_is_read_from_longer_buckets_than_what_is_drawn() -> No
     """A week that begins at three: single hours only up to the first and after the last quarter of a day."""
     week = Window.of(Range.WEEK, datetime(2026, 11, 21, 14, 40, tzinfo=UTC))
 
-    drawn, _ = week.aligned_cover()
-    added, _ = week.coarsest_cover()
+    (drawn, _), (added, _) = covers(week)
 
     assert [(part.grain.minutes, (part.until - part.since) / part.grain.length) for part in drawn] == [(60, 168)]
     assert [(part.grain.minutes, (part.until - part.since) / part.grain.length) for part in added] == [
@@ -220,11 +226,9 @@ def test_the_end_of_a_window_is_read_from_short_buckets_that_its_start_has_no_mo
     now = datetime(2026, 11, 21, 14, 40, tzinfo=UTC)
     before = Window.of(Range.MONTH, now, Range.MONTH.chart_interval).previous(now)
 
-    covers = before.aligned_cover(), before.coarsest_cover()
-
-    for parts, rest_since in covers:
-        assert [part.grain.minutes for part in parts] == [360, 60]
-        assert before.until - rest_since == timedelta(minutes=40)
+    for stored, runs in covers(before):
+        assert [part.grain.minutes for part in stored] == [360, 60]
+        assert runs == (TimeSpan(before.until - timedelta(minutes=40), before.until),)
 
 
 @given(moments, st.timedeltas(timedelta(minutes=1), timedelta(days=731)))
@@ -392,27 +396,28 @@ def test_a_window_that_ends_at_midnight_has_no_rest_and_one_that_begins_today_no
     assert not nothing
 
 
-def test_a_part_of_a_window_is_read_in_the_same_buckets_at_the_same_moment() -> None:
-    window = Window.of(Range.WEEK, datetime(2026, 11, 21, 9, 20, tzinfo=UTC))
-    since, until = window.start + timedelta(hours=1), window.start + timedelta(hours=4)
-
-    part = window.during(TimeSpan(since, until))
-
-    assert part.buckets == [since, since + timedelta(hours=1), since + timedelta(hours=2)]
-    assert (part.until, part.now) == (until, window.now)
-
-
 def test_no_stored_bucket_reaches_before_the_start_of_a_window() -> None:
     start, day = datetime(2026, 10, 1, 3, tzinfo=UTC), timedelta(days=1)
     window = Window.of(CustomRange(start, start + 2 * day), start + 3 * day, day)
 
-    parts, since = window.aligned_cover()
+    stored, runs = covers(window)[0]
 
-    assert parts[0].since == start
-    assert since == start + 2 * day
-    for part in parts:
+    assert (stored[0].since, stored[-1].until, runs) == (start, start + 2 * day, ())
+    for part in stored:
         assert not (part.since - EPOCH) % part.grain.length
         assert not (part.until - EPOCH) % part.grain.length
+
+
+@given(moments, lengths, st.timedeltas(timedelta(0), timedelta(days=60)))
+def test_no_stored_bucket_has_runs_of_two_of_a_windows_own(now: datetime, length: timedelta, age: timedelta) -> None:
+    """Those of a day may begin at six in the morning."""
+    reach = CustomRange.of(now - age - length, now - age)
+    assert reach is not None
+    timeline = Timeline.of_window(Window.of(reach, now, reach.chart_interval))
+
+    for part in timeline.cover((*GRAINS, Grain(1_440, None))).stored:
+        starts = [at for at in timeline.starts if part.since < at < part.until]
+        assert not any((at - EPOCH) % part.grain.length for at in starts)
 
 
 def test_a_window_that_ends_before_midnight_has_a_rest_of_less_than_a_stored_bucket() -> None:
@@ -429,10 +434,11 @@ def test_stored_buckets_of_a_short_window_end_before_it() -> None:
     reach = CustomRange(datetime(2026, 5, 1, 12, 15, tzinfo=UTC), datetime(2026, 5, 1, 12, 40, tzinfo=UTC))
     window = Window.of(reach, datetime(2026, 5, 1, 13, tzinfo=UTC), timedelta(minutes=15))
 
-    parts, rest_since = window.coarsest_cover()
+    stored, runs = covers(window)[1]
 
-    assert [(part.since, part.until) for part in parts] == [(reach.since, datetime(2026, 5, 1, 12, 30, tzinfo=UTC))]
-    assert rest_since == datetime(2026, 5, 1, 12, 30, tzinfo=UTC)
+    half_past = datetime(2026, 5, 1, 12, 30, tzinfo=UTC)
+    assert [(part.since, part.until) for part in stored] == [(reach.since, half_past)]
+    assert runs == (TimeSpan(half_past, reach.until),)
 
 
 def test_what_is_compared_begins_after_the_first_bucket() -> None:

@@ -21,10 +21,9 @@ from runtally.runs.read import read_latencies
 from runtally.runs.values import Latencies
 from runtally.spreadsheets import BOM
 from runtally.usage.dimensions import BY_MODEL, KEY, MODEL, Dimension
-from runtally.usage.groups.summaries import read_totals
 from runtally.usage.overview.project_queries import select_projects
-from runtally.usage.question import LatencyDetail
-from runtally.usage.read import is_comparable, readable
+from runtally.usage.plan import LatencyDetail
+from runtally.usage.read import is_comparable, read_totals, readable
 from runtally.usage.reader import UsageReader
 from runtally.usage.snapshots import Snapshots
 from runtally.usage.summary import Summary

@@ -15,7 +15,7 @@ from runtally.errors import DimensionNotTracked
 from runtally.runs.compare import ComparedRuns, have_runs_in_common, read_runs
 from runtally.usage import masking
 from runtally.usage.dimensions import KEY, NO_VALUE, OTHER
-from runtally.usage.groups.summaries import read_totals
+from runtally.usage.read import read_totals
 from runtally.usage.reader import UsageReader
 from runtally.usage.snapshots import Snapshots
 from runtally.usage.tracked_keys import select_tracked_keys

@@ -23,8 +23,8 @@ from runtally.setting_sources import SECRETS_FILE
 from runtally.usage import read
 from runtally.usage.deleted_queries import read_deleted
 from runtally.usage.dimensions import PROJECT
-from runtally.usage.groups.summaries import MAX_GROUPS, read_totals
 from runtally.usage.overview.projects import Projects, ProjectSummary
+from runtally.usage.read import MAX_GROUPS, read_totals
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import ListedProject
 from runtally.usage.snapshots import Snapshots

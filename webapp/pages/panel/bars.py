@@ -7,7 +7,7 @@ from decimal import Decimal
 from msgspec import Struct
 
 from runtally.models.run import Status
-from runtally.usage.dimensions import ANY_EXPERIMENT, BY_MODEL, ERROR_CODE, OTHER, PROJECT, STATUS, Dimension
+from runtally.usage.dimensions import BY_MODEL, ERROR_CODE, EXPERIMENT, OTHER, PROJECT, STATUS, Dimension
 from runtally.usage.filter import ALL_RUNS
 from runtally.usage.report import Report
 from runtally.usage.summary import Summary
@@ -77,10 +77,10 @@ def bar_lists(  # noqa: PLR0913, PLR0917  # What the lists are of.
         # The name of a key is no plural, as "models" is.
         table_name = None if words.is_built_in(dimension) else "Compare values"
         lists.append(BarList(_id_of(dimension), words.heading_of(dimension), "Cost", bars, table_url, table_name))
-    if report.experiments and view.by != ANY_EXPERIMENT:
+    if report.experiments and view.by != EXPERIMENT:
         whole = report.bars.total.cost_usd
-        experiments = _bars(report.experiments, view, ANY_EXPERIMENT, whole_usd=whole)
-        table_url = view.replace(by=ANY_EXPERIMENT).at(BREAKDOWN).url
+        experiments = _bars(report.experiments, view, EXPERIMENT, whole_usd=whole)
+        table_url = view.replace(by=EXPERIMENT).at(BREAKDOWN).url
         lists.append(BarList("experiments", "Experiments", "Cost", experiments, table_url))
     # Of runs that ended in one way, there is nothing to distinguish.
     if view.project_id is not None and report.bars.total.failed and view.filter.status is None:

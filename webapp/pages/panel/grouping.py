@@ -22,10 +22,11 @@ from runtally.usage.dimensions import (
 )
 from runtally.usage.filter import RunFilter
 from runtally.usage.groups.rows import MAX_RUNS_READ
-from runtally.usage.groups.summaries import (
+from runtally.usage.read import (
     has_hidden_values,
+    latency_window,
     read_groups_of,
-    read_latencies_of,
+    read_summary,
 )
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import Report
@@ -140,7 +141,18 @@ async def _latencies_of_groups(
 ) -> Summary | None:
     if metric is not Metric.LATENCY:
         return None
-    return await read_latencies_of(reader, report.bars.window, run_filter, dimension, MAX_LINES)
+    window = latency_window(report.bars.window, run_filter, (dimension,))
+    # Of the groups with most runs, whose cost orders those that have as many.
+    return await read_summary(
+        reader,
+        window,
+        run_filter,
+        (dimension,),
+        has_latencies=True,
+        limit=MAX_LINES,
+        rank_by="runs",
+        measures=("runs", "cost_usd"),
+    )
 
 
 async def read_names(reader: UsageReader, run_filter: RunFilter, values: Iterable[str] = ()) -> Mapping[str, str]:

@@ -15,8 +15,7 @@ from runtally.errors import DimensionNotTracked
 from runtally.usage import masking
 from runtally.usage.dimensions import MODEL, NO_VALUE, OTHER, USER, Dimension, dimension_of_key
 from runtally.usage.drivers import Change, Driver, change_of
-from runtally.usage.groups.summaries import read_totals
-from runtally.usage.read import is_comparable, readable
+from runtally.usage.read import is_comparable, read_totals, readable
 from runtally.usage.reader import UsageReader
 from runtally.usage.tracked_keys import read_tracked_keys
 from webapp import formats, words

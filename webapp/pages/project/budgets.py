@@ -21,8 +21,7 @@ from runtally.fields import trimmed
 from runtally.models.project import Project
 from runtally.usage.dimensions import NO_VALUE, OTHER, dimension_named
 from runtally.usage.filter import RunFilter
-from runtally.usage.plan import GroupQuestion
-from runtally.usage.question import LatencyDetail
+from runtally.usage.plan import GroupQuestion, LatencyDetail
 from runtally.usage.reader import UsageReader
 from runtally.usage.snapshots import Snapshots
 from runtally.usage.timeline import Timeline

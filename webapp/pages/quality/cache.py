@@ -16,9 +16,8 @@ from runtally.tracking import list_keys
 from runtally.usage.caching import MEASURES, CacheUse, read_cache_by, read_cache_use
 from runtally.usage.dimensions import MODEL, OTHER, dimension_of_key
 from runtally.usage.filter import RunFilter
-from runtally.usage.groups.summaries import read_summary
-from runtally.usage.plan import Group
-from runtally.usage.question import Question
+from runtally.usage.plan import Group, Question
+from runtally.usage.read import read_summary
 from runtally.usage.reader import UsageReader
 from runtally.usage.summary import Summary
 from runtally.usage.totals import Totals, total_of

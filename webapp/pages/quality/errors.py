@@ -16,7 +16,7 @@ from runtally.runs.read import read_newest
 from runtally.usage.dimensions import ERROR_CODE
 from runtally.usage.dimensions import OTHER as OTHER_VALUES
 from runtally.usage.filter import Outcome, Period, RunFilter
-from runtally.usage.question import Question
+from runtally.usage.plan import Question
 from runtally.usage.reader import UsageReader
 from runtally.usage.snapshots import Snapshots
 from runtally.usage.totals import Totals
