@@ -10,13 +10,12 @@ from typing import Any, Final
 import msgspec
 
 from runtally.client import values
-from runtally.client.fields import FIELDS, Field, is_usage, squashed
+from runtally.client.fields import FIELDS, Field, is_usage, provider_and_model, squashed
 from runtally.client.files import Row, RowFile
 from runtally.client.formats.declaration import Format, by_name
 from runtally.client.formats.registry import FORMATS, recognised
 from runtally.client.mapping import ColumnPlanner, Link, Options, Plan, value_at
 from runtally.client.post import Batch, Figures, Posts, Receipt, Rejection, Totals, send_all
-from runtally.client.providers import provider_and_model
 from runtally.client.run import InvalidMapping, OutgoingRun
 from runtally.client.values import BadValue, Kind
 

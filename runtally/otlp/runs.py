@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from runtally.client.providers import provider_and_model
+from runtally.client.fields import provider_and_model
 from runtally.errors import Detail
 from runtally.fields import MAX_LABEL, MAX_METADATA_BYTES, MAX_NAME, MAX_TAGS
 from runtally.ingest.decode import BadRun, DecodedRun

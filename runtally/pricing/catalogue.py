@@ -22,8 +22,8 @@ from runtally.db.database import Connection, Database
 from runtally.errors import CatalogueUnreadable
 from runtally.models.price import PriceSource
 from runtally.pricing import catalogue_queries as queries
-from runtally.pricing.catalogue_entry import CatalogueEntry, CheckedDay
 from runtally.pricing.catalogue_queries import KnownEntry
+from runtally.pricing.draft import CatalogueEntry, CheckedDay
 from runtally.pricing.entries import SlotIndex
 from runtally.pricing.queries import select_version
 

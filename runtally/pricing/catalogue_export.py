@@ -36,8 +36,8 @@ from genai_prices.types import (
 )
 
 from runtally.models.price import Match
-from runtally.pricing.catalogue_entry import CatalogueEntry, ExportedEntry, key_of
 from runtally.pricing.catalogue_prices import Period, periods_of
+from runtally.pricing.draft import CatalogueEntry, ExportedEntry, key_of
 
 _OVER = "Price of its time, until {:%Y-%m-%d}."
 _BATCH = "tier batch: x 0.5"

@@ -8,7 +8,7 @@ from typing import Any
 
 from runtally.db.database import Connection
 from runtally.models.price import RATE_COLUMNS, PriceSource
-from runtally.pricing.catalogue_entry import CatalogueEntry
+from runtally.pricing.draft import CatalogueEntry
 
 # One transaction at a time writes the catalogue; another waits, and then finds nothing to do.
 LOCK_CATALOGUE = """

@@ -1,14 +1,17 @@
-"""Read and check a price that was entered in a form or a file, field by field. Pure."""
+"""Prices before they are stored: those of the catalogue, and those entered in a form or a file, read field by field. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
+from operator import attrgetter
 from typing import Any
+
+import msgspec
 
 from runtally.errors import Detail, InvalidPrice
 from runtally.fields import MAX_NAME, is_project_id, parse_whole, trimmed
-from runtally.models.price import AMOUNT_COLUMNS, Match, PriceEntry
+from runtally.models.price import AMOUNT_COLUMNS, RATE_COLUMNS, Match, PriceEntry
 from runtally.money import PRICE_DECIMALS, plain
 from runtally.pricing.expressions import InvalidExpression, demand_expression
 from runtally.pricing.providers import provider_key
@@ -245,3 +248,45 @@ def as_text(value: object) -> str:
             return ", ".join(map(str, value))
         case _:
             return str(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogueEntry(Draft):
+    """A price of the catalogue, which applies to all projects, before it is stored."""
+
+    catalogue_key: str
+
+    @property
+    def amounts(self) -> tuple[Decimal | str | None, ...]:
+        """The amounts that a run is charged; a change of these makes another price, any other change does not."""
+        found: tuple[Decimal | str | None, ...] = _rates_of(self)
+        return found
+
+    def only_adds_to(self, other: "CatalogueEntry") -> bool:
+        """Return whether it only has rates of further units and variants in addition: other runs are charged the same."""
+        return (other.unit_rates, other.variants) == (None, None) and _amounts_of(self) == _amounts_of(other)
+
+
+_amounts_of, _rates_of = attrgetter(*AMOUNT_COLUMNS), attrgetter(*RATE_COLUMNS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedEntry(CatalogueEntry):
+    """An entry as the catalogue's process prints it; the day is not stored."""
+
+    checked_on: date | None = None
+
+
+class CheckedDay(msgspec.Struct, frozen=True):
+    """The day on which the price was last checked, if the catalogue states it."""
+
+    catalogue_key: str
+    checked_on: date | None = None
+
+
+def key_of(provider: str, model: str, start: date | None, above: int) -> str:
+    """Return the key of a price in the catalogue: `google/gemini-2.5-pro@2025-06-17>200000`.
+
+    The parts after the model are present only if set.
+    """
+    return f"{provider}/{model}" + (f"@{start.isoformat()}" if start else "") + (f">{above}" if above else "")

@@ -9,8 +9,7 @@ from runtally.client.run import OutgoingRun
 from runtally.ingest.wire import MEANING, WireRun
 from runtally.models.price import AMOUNT_COLUMNS, PriceEntry
 from runtally.models.run import RunColumns, StoredRun
-from runtally.pricing.catalogue_entry import CatalogueEntry
-from runtally.pricing.draft import FIELDS
+from runtally.pricing.draft import FIELDS, CatalogueEntry
 from runtally.reporting.document import LiveRun
 from runtally.units import COUNT_COLUMNS, PRICE_COLUMNS, TOKEN_KINDS, Usage, by_whole
 from runtally.usage.totals import Totals

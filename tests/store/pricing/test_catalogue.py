@@ -16,7 +16,7 @@ from runtally.models.price import Match
 from runtally.pricing import catalogue
 from runtally.pricing.book import load_book
 from runtally.pricing.catalogue import Comparison, SyncReport, read_catalogue, seed_if_empty, store, sync
-from runtally.pricing.catalogue_entry import CatalogueEntry
+from runtally.pricing.draft import CatalogueEntry
 from runtally.units import INPUT
 from tests.factories import make_price
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from runtally.client.providers import provider_and_model
+from runtally.client.fields import provider_and_model
 
 
 @pytest.mark.parametrize(

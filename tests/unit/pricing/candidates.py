@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from runtally.models.price import Match, PriceSource
-from runtally.pricing.catalogue_entry import CatalogueEntry
 from runtally.pricing.cost import Price, Rates
+from runtally.pricing.draft import CatalogueEntry
 from runtally.pricing.match import PriceCandidate, price_of
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)

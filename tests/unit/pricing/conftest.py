@@ -4,7 +4,7 @@ import pytest
 
 from runtally.pricing.book import PriceBook
 from runtally.pricing.catalogue import read_catalogue
-from runtally.pricing.catalogue_entry import CatalogueEntry
+from runtally.pricing.draft import CatalogueEntry
 from tests.unit.pricing.candidates import candidates_of
 
 

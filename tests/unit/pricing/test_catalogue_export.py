@@ -28,9 +28,9 @@ from genai_prices.types import (
 )
 
 from runtally.models.price import Match
-from runtally.pricing.catalogue_entry import CatalogueEntry
 from runtally.pricing.catalogue_export import checked_day, names_and_pattern
 from runtally.pricing.catalogue_prices import BILLED_APART, FREE, Period, periods_of
+from runtally.pricing.draft import CatalogueEntry
 from runtally.pricing.rates import rates_text, read_rates, read_variants, variants_text
 
 CHEAP = ModelPrice(input_mtok=Decimal(1), output_mtok=Decimal(2))

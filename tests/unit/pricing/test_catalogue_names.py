@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from runtally.pricing.book import PriceBook
-from runtally.pricing.catalogue_entry import CatalogueEntry
 from runtally.pricing.cost import total_usd
+from runtally.pricing.draft import CatalogueEntry
 from runtally.units import Usage
 from tests.unit.pricing.candidates import NOW
 

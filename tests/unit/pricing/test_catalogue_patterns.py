@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from genai_prices.data import providers
 from genai_prices.types import ClauseAnd, ClauseOr, ClauseStartsWith, MatchLogic
 
-from runtally.pricing.catalogue_entry import CatalogueEntry
 from runtally.pricing.catalogue_export import names_and_pattern
+from runtally.pricing.draft import CatalogueEntry
 from runtally.pricing.expressions import Expressions
 from runtally.pricing.match import spellings_of
 

@@ -9,8 +9,8 @@ import pytest
 
 from runtally.models.price import Match, PriceSource
 from runtally.pricing.catalogue import Plan, SyncReport, plan_of
-from runtally.pricing.catalogue_entry import CatalogueEntry
 from runtally.pricing.catalogue_queries import KnownEntry
+from runtally.pricing.draft import CatalogueEntry
 from tests.unit.pricing.candidates import NOW
 
 DAY = timedelta(days=1)

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from runtally.pricing.book import PriceBook
-from runtally.pricing.catalogue_entry import CatalogueEntry
 from runtally.pricing.cost import price_for_run, total_usd
+from runtally.pricing.draft import CatalogueEntry
 from runtally.units import Usage
 from runtally_client.agent_files.prices import Prices, of_file
 

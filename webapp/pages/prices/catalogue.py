@@ -14,7 +14,7 @@ from api.current import actor, services
 from runtally.audit import Change, record
 from runtally.pricing import catalogue
 from runtally.pricing.catalogue import Difference, Kind
-from runtally.pricing.catalogue_entry import CatalogueEntry
+from runtally.pricing.draft import CatalogueEntry
 from webapp import formats
 from webapp.form import sent_form
 from webapp.pages.prices.frame import PricesFrame, day, period_of, prices_frame
