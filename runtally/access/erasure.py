@@ -54,7 +54,8 @@ async def erase_project(places: Places, by: Actor, project_id: str) -> int:
     async with pair.patient(places.control, cell) as (control, patient):
         async with pair.sessions(control, patient) as (here, session):
             # Before the runs, in the order of who reprices them.
-            await queries.erase_in_repricings(here, project_id)
+            for statement in (queries.DELETE_REPRICINGS, queries.FORGET_IN_REPRICINGS):
+                await (await here.connection()).exec_driver_sql(statement, (project_id,))
             project = await projects.find_by_id(session, project_id)
             dropped_before = project.dropped_before if project else None
             runs = await projects.erase(session, by, project_id) if project else 0
@@ -68,7 +69,13 @@ async def erase_project(places: Places, by: Actor, project_id: str) -> int:
         if dropped_before is not None:
             # Apart, because rollups are locked in one order; `rollups rebuild` does the same, should this break off.
             async with patient.session() as session:
-                await queries.erase_dropped(session, project_id, dropped_before)
+                of_dropped = (
+                    queries.ERASE_DROPPED_TOTALS,
+                    queries.ERASE_DROPPED_SLICES,
+                    queries.ERASE_DROPPED_SKETCHES,
+                )
+                for statement in of_dropped:
+                    await (await session.connection()).exec_driver_sql(statement, (project_id, dropped_before))
     await sweep(archive)
     return runs
 

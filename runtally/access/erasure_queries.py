@@ -1,7 +1,6 @@
 """SQL that erases a project's rows and takes its sums out of those of all projects."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -258,20 +257,6 @@ async def erase_archived(session: AsyncSession, project_id: str) -> int:
     """List the project's files in the archive as to be deleted; how many runs they have."""
     connection = await session.connection()
     return sum((await connection.exec_driver_sql(REMOVE_FILES, (project_id,))).scalars())
-
-
-async def erase_dropped(session: AsyncSession, project_id: str, before: datetime) -> None:
-    """Delete the sums of runs that had been dropped."""
-    connection = await session.connection()
-    for statement in (ERASE_DROPPED_TOTALS, ERASE_DROPPED_SLICES, ERASE_DROPPED_SKETCHES):
-        await connection.exec_driver_sql(statement, (project_id, before))
-
-
-async def erase_in_repricings(session: AsyncSession, project_id: str) -> None:
-    """Delete the repricings of a project, and what those of all projects found in it; in control."""
-    connection = await session.connection()
-    for statement in (DELETE_REPRICINGS, FORGET_IN_REPRICINGS):
-        await connection.exec_driver_sql(statement, (project_id,))
 
 
 async def erase_reported_runs(

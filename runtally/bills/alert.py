@@ -60,7 +60,6 @@ def message(bill: Bill, found: Comparison, public_url: str | None, now: datetime
         ProjectLink(ALL_PROJECTS_KEY, ALL_NAME, url),
         now,
         subject=str(bill.id),
-        level=0,
         title=f"The bill of {bill.provider} differs from the computed costs",
         sentences=sentences,
         facts=facts,

@@ -1,12 +1,11 @@
 """`runtally bills`: add, list, show and remove."""
 
-from datetime import date, datetime
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from uuid import UUID
 
 import click
-from sqlmodel.ext.asyncio.session import AsyncSession
 
 from api.bills import answer_of, info
 from runtally.audit import OPERATOR
@@ -82,21 +81,32 @@ def add(  # noqa: PLR0913  # An argument for each option.
     async def work(settings: Settings, database: Database) -> tuple[Bill, Comparison]:
         now = system_clock()
         async with database.session() as session:
-            if paths:
-                reports = [read_report(path, provider, now, end) for path in paths]
+            if amount_usd is None:
                 bill = await store.add_reports(
                     session,
                     OPERATOR,
-                    reports,
+                    [read_report(path, provider, now, end) for path in paths],
                     now,
                     since=first,
                     until=end,
                     tolerance_usd=tolerance_usd,
                     replaces=replace,
                 )
+            elif provider is None or first is None or end is None:
+                raise InvalidBill(
+                    "Say whose bill it is with --provider, and of which days with --month, or --from and --until."
+                )
             else:
-                bill = await _add_amount(
-                    session, provider, amount_usd, (first, end), now, tolerance_usd, replaces=replace
+                bill = await store.add_amount(
+                    session,
+                    OPERATOR,
+                    provider,
+                    amount_usd,
+                    first,
+                    end,
+                    now,
+                    tolerance_usd=tolerance_usd,
+                    replaces=replace,
                 )
         found = await _compared(settings, database, bill)
         async with database.connection() as connection:
@@ -166,26 +176,6 @@ def remove(bill_id: UUID) -> None:
     """
     in_control(lambda session: store.remove(session, OPERATOR, bill_id))
     click.echo("Bill removed.")
-
-
-async def _add_amount(  # noqa: PLR0913, PLR0917  # What is stored, and when.
-    session: AsyncSession,
-    provider: str | None,
-    amount_usd: Decimal | None,
-    days: tuple[date | None, date | None],
-    now: datetime,
-    tolerance_usd: Decimal | None,
-    *,
-    replaces: bool,
-) -> Bill:
-    first, end = days
-    if provider is None or amount_usd is None or first is None or end is None:
-        raise InvalidBill(
-            "Say whose bill it is with --provider, and of which days with --month, or --from and --until."
-        )
-    return await store.add_amount(
-        session, OPERATOR, provider, amount_usd, first, end, now, tolerance_usd=tolerance_usd, replaces=replaces
-    )
 
 
 async def _compared(settings: Settings, database: Database, bill: Bill) -> Comparison:

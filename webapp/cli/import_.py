@@ -84,36 +84,20 @@ def mapping_options(command: Callable[..., None]) -> Callable[..., None]:
         "--epoch", type=Moment(), default=UNIX_EPOCH, help="The start of times that have a unit; 1970 by default."
     )
     @wraps(command)
-    def with_options(  # noqa: PLR0913  # An argument for each option.
-        *,
-        links: Iterable[str],
-        values: Iterable[str],
-        constants: Iterable[str],
-        fallbacks: Iterable[str],
-        ignored: Iterable[str],
-        format: str | None,  # noqa: A002  # The option's name.
-        zone: ZoneInfo,
-        decimal_comma: bool,
-        allow_empty: bool,
-        epoch: datetime,
-        **others: Any,  # noqa: ANN401  # Click's own values.
-    ) -> None:
+    def with_options(**given: Any) -> None:  # noqa: ANN401  # Click's own values.
         content = ContentRule.of(PrivacyMode.STRICT, load_settings().content_keys)
         try:
             options = Options(
                 content=content,
-                links=parse_links(links, content),
-                values=parse_values(values),
-                constants=parse_constants("--set", constants, content),
-                fallbacks=parse_constants("--default", fallbacks, content),
-                ignored=frozenset(ignored),
-                allow_empty=allow_empty,
-                format=format or "",
-                decimal_comma=decimal_comma,
-                zone=zone,
-                epoch=epoch,
+                links=parse_links(given.pop("links"), content),
+                values=parse_values(given.pop("values")),
+                constants=parse_constants("--set", given.pop("constants"), content),
+                fallbacks=parse_constants("--default", given.pop("fallbacks"), content),
+                ignored=frozenset(given.pop("ignored")),
+                format=given.pop("format") or "",
+                **{name: given.pop(name) for name in ("allow_empty", "decimal_comma", "zone", "epoch")},
             )
-            command(options=options, **others)
+            command(options=options, **given)
         except (InvalidMapping, UnreadableFile) as error:
             raise click.UsageError(error.message) from None
 
