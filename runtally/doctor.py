@@ -189,7 +189,10 @@ async def examine_database(connection: Connection, clock: Clock, book: PriceBook
         return [*findings, Finding("migrations", State.FAIL, await advice(connection))]
     findings.append(Finding("migrations", State.OK, "tables are up to date"))
     if closed := await select_closed_tables(connection):
-        return [*findings, _rights(closed)]
+        names = ", ".join(closed[:SHOWN]) + (" and more" if len(closed) > SHOWN else "")
+        todo = "make it their owner, or grant it SELECT, INSERT, UPDATE and DELETE on all tables"
+        message = f"the user of the database may not read and change {names}; {todo}"
+        return [*findings, Finding("rights", State.FAIL, message)]
     return [
         *findings,
         _prices(book or await load_book(connection)),
@@ -200,16 +203,13 @@ async def examine_database(connection: Connection, clock: Clock, book: PriceBook
 
 
 def _secret(name: str, values: Sequence[SecretStr], *, without: str) -> Finding:
-    if any(is_weak(value.get_secret_value()) for value in values):
+    secrets = [value.get_secret_value() for value in values]
+    # It can be guessed.
+    if any(len(secret) < LEAST_SECRET or len(set(secret)) < LEAST_CHARACTERS for secret in secrets):
         return Finding(name, State.WARN, f"{WEAK}; take a random one, as of `openssl rand -base64 32`")
     if values:
         return Finding(name, State.OK, "set")
     return Finding(name, State.WARN, f"not set, so {without}; set it, or start with `runtally serve --provision`")
-
-
-def is_weak(secret: str) -> bool:
-    """Return whether a secret can be guessed, because it is short or has few different characters."""
-    return len(secret) < LEAST_SECRET or len(set(secret)) < LEAST_CHARACTERS
 
 
 def _version(major: int, version: str) -> Finding:
@@ -224,12 +224,6 @@ def _clock(ahead: timedelta) -> Finding:
         todo = "let both machines keep time by NTP"
         return Finding("clock", State.WARN, f"{seconds:+.1f} s between the database and this server; {todo}")
     return Finding("clock", State.OK, f"offset {round(1000 * seconds):+d} ms between the database and this server")
-
-
-def _rights(closed: Sequence[str]) -> Finding:
-    names = ", ".join(closed[:SHOWN]) + (" and more" if len(closed) > SHOWN else "")
-    todo = "make it their owner, or grant it SELECT, INSERT, UPDATE and DELETE on all tables"
-    return Finding("rights", State.FAIL, f"the user of the database may not read and change {names}; {todo}")
 
 
 def _prices(book: PriceBook) -> Finding:

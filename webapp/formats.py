@@ -45,12 +45,7 @@ def money(amount_usd: Decimal) -> str:
         return f"<${_SMALLEST_SHOWN_USD}"
     if -_SMALLEST_SHOWN_USD < amount_usd < 0:
         return NEARLY_NOTHING
-    sign = MINUS if amount_usd < 0 else ""
-    size = abs(amount_usd)
-    if size == 0 or size >= Decimal("0.9995"):
-        return f"{sign}${rounded(size, _CENT):,f}"
-    # An amount that rounds up into the next band is written like that band: $0.100, not $0.1000.
-    return f"{sign}${rounded(size, Decimal('0.001') if size >= Decimal('0.09995') else _SMALLEST_SHOWN_USD):f}"
+    return _with_decimals(_decimals_of(abs(amount_usd)))(amount_usd)
 
 
 Write = Callable[[Decimal], str]
@@ -79,6 +74,7 @@ def column_run_money(amounts_usd: Iterable[Decimal | None]) -> Write:
 
 
 def _decimals_of(size_usd: Decimal) -> int:
+    # An amount that rounds up into the next band is written like that band: $0.100, not $0.1000.
     if size_usd == 0 or size_usd >= Decimal("0.9995"):
         return 2
     return 3 if size_usd >= Decimal("0.09995") else 4
