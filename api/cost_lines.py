@@ -57,22 +57,14 @@ class LineBucket(msgspec.Struct, frozen=True):
     groups: tuple[LineGroup, ...]
 
 
-class LinesAnswer(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
-    """A page of buckets, oldest first, and the lines over all of the time: group by group, the most expensive first."""
+class AnswerPage(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
+    """What each page of an answer says, be it of groups or of lines."""
 
     ok: Literal[True] = True
     start: Moment
     end: Moment
     bucket_width: str
     group_by: tuple[str, ...]
-    buckets: tuple[LineBucket, ...]
-    totals: Annotated[
-        tuple[LineGroup, ...],
-        Meta(description="Over all of the time, whatever the page. They add up to costUSD, to the last digit."),
-    ]
-    cost_usd: Annotated[Amount, Meta(description="All lines together.")]
-    runs: Count
-    unpriced: Annotated[int, Meta(ge=0, description="Runs whose cost is not known; they are in no line.")]
     overlapping: (
         Annotated[Literal[True], Meta(description="A run is in the group of each of its tags.")] | UnsetType
     ) = UNSET
@@ -83,6 +75,19 @@ class LinesAnswer(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
     next_page: str | None
     missing_cells: MissingCells | UnsetType = UNSET
     deleted_usd: DeletedUsd | UnsetType = msgspec.field(default=UNSET, name="deletedUSD")
+
+
+class LinesAnswer(AnswerPage, frozen=True, kw_only=True):
+    """A page of buckets, oldest first, and the lines over all of the time: group by group, the most expensive first."""
+
+    buckets: tuple[LineBucket, ...]
+    totals: Annotated[
+        tuple[LineGroup, ...],
+        Meta(description="Over all of the time, whatever the page. They add up to costUSD, to the last digit."),
+    ]
+    cost_usd: Annotated[Amount, Meta(description="All lines together.")]
+    runs: Count
+    unpriced: Annotated[int, Meta(ge=0, description="Runs whose cost is not known; they are in no line.")]
 
 
 def deleted_usd(costs: Mapping[datetime, Decimal]) -> dict[str, msgspec.Raw] | UnsetType:

@@ -3,19 +3,18 @@
 import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import StringIO
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from urllib.parse import urlencode
 from uuid import UUID
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta
 from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
 from api.auth import project_key
-from api.cells import MissingCells
 from api.cost_lines import (
-    DeletedUsd,
+    AnswerPage,
     LineBucket,
     LineGroup,
     LinesAnswer,
@@ -112,14 +111,9 @@ class UsageBucket(msgspec.Struct, frozen=True):
     groups: tuple[UsageGroup, ...]
 
 
-class UsageAnswer(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
+class UsageAnswer(AnswerPage, frozen=True, kw_only=True):
     """A page of buckets, oldest first, and the groups over all of the time, the most expensive first."""
 
-    ok: Literal[True] = True
-    start: Moment
-    end: Moment
-    bucket_width: str
-    group_by: tuple[str, ...]
     buckets: tuple[UsageBucket, ...]
     totals: Annotated[
         tuple[UsageGroup, ...],
@@ -127,16 +121,6 @@ class UsageAnswer(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
             description="Over all of the time, whatever the page. They add up to the total without groupBy, to the last digit."
         ),
     ]
-    overlapping: (
-        Annotated[Literal[True], Meta(description="A run is in the group of each of its tags.")] | UnsetType
-    ) = UNSET
-    key_names: (
-        Annotated[dict[str, str], Meta(description="Name of each key by its id, where groupBy has key.")] | UnsetType
-    ) = UNSET
-    has_more: bool
-    next_page: str | None
-    missing_cells: MissingCells | UnsetType = UNSET
-    deleted_usd: DeletedUsd | UnsetType = msgspec.field(default=UNSET, name="deletedUSD")
 
 
 _SUMS = {

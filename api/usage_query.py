@@ -128,9 +128,7 @@ class UsageRequest:
     format: UsageFormat
 
 
-_NOT_FILTERS = {
-    "projectId", "aggregate", "cell", "range", "start", "end", "bucketWidth", "groupBy", "limit", "page", "format",
-}  # fmt: skip
+_NAMES = {one.encode_name for one in msgspec.structs.fields(UsageQuery)}
 _FILTERS = {NAMES[one.filter_field] for one in DIMENSIONS.values()}
 
 
@@ -164,9 +162,8 @@ def read_request(args: "MultiDict[str, str]", project_id: str | None, now: datet
 
 
 def _unknown(args: "MultiDict[str, str]") -> Iterator[Detail]:
-    known = _NOT_FILTERS | _FILTERS
     for name in args:
-        if name not in known and not name.startswith(METADATA):
+        if name not in _NAMES and not name.startswith(METADATA):
             # A name that can be no parameter may be anything.
             path = name if _NAME.fullmatch(name) else "query"
             yield Detail(path, "is no parameter of this route")
