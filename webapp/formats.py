@@ -131,9 +131,9 @@ def column_exact_money(amounts_usd: Iterable[Decimal]) -> Write:
     return _with_decimals(max([_CENTS_DIGITS, *digits]))
 
 
-def count(number: int) -> str:
+def count(number: int | None) -> str:
     """Format a whole number with thousands separators: 11,232."""
-    return f"{number:,}"
+    return NOTHING if number is None else f"{number:,}"
 
 
 def runs(number: int) -> str:
@@ -157,8 +157,10 @@ def tokens(number: int) -> str:
 
 
 @_remembered
-def duration(milliseconds: float, second_digits: int = 1) -> str:
+def duration(milliseconds: float | None, second_digits: int = 1) -> str:
     """Format a duration in two units at most: 840 ms, 5.1 s, 2.0 s, 2 min 5 s, 1 h 2 min."""
+    if milliseconds is None:
+        return NOTHING
     if milliseconds < _SECOND_MS:
         return f"{round(milliseconds)} ms"
     tenths = rounded(Decimal(milliseconds) / _SECOND_MS, Decimal("0.1"))
@@ -177,7 +179,7 @@ def column_duration(milliseconds: Iterable[float | None]) -> Callable[[float | N
     """
     longest = max((one for one in milliseconds if one is not None), default=0)
     if longest < _SECOND_MS or longest >= 10 * _MINUTE_S * _SECOND_MS:
-        return lambda one: NOTHING if one is None else duration(one)
+        return duration
     step = Decimal("0.01" if longest < 10 * _SECOND_MS else "0.1")
 
     def write(one: float | None) -> str:
@@ -190,8 +192,10 @@ def column_duration(milliseconds: Iterable[float | None]) -> Callable[[float | N
 
 
 @_remembered
-def percent(share: float, digits: int = 2) -> str:
+def percent(share: float | None, digits: int = 2) -> str:
     """Format a rate of 0 to 1 with fixed decimals; only exactly none and all are 0% and 100%."""
+    if share is None:
+        return NOTHING
     value, step = Decimal(str(share)) * 100, Decimal(1).scaleb(-digits)
     if value in {0, _HUNDRED}:
         return f"{value:.0f}%"

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from quart import request
 
 from runtally.clock import next_month
-from runtally.usage.window import CustomRange
+from runtally.usage.window import CustomRange, Range, TimeSpan, Window
 
 COOKIE = "zone"
 FIELD = "zone"
@@ -130,6 +130,12 @@ class Calendar(StrEnum):
         place: tzinfo = current() if self in _OF_READER else UTC
         first, last = _DAYS[self](now.astimezone(place))
         return CustomRange(_midnight(first, place), _midnight(last, place), is_by_month=self is Calendar.MONTHS)
+
+
+def last_30_days(now: datetime) -> TimeSpan:
+    """Return the days of the range "Last 30 days", for pages that have no other range."""
+    window = Window.of(Range.MONTH, now, Range.MONTH.chart_interval)
+    return TimeSpan(window.start, window.until)
 
 
 def calendar_in(query: Mapping[str, str]) -> Calendar | None:

@@ -29,7 +29,8 @@ async def test_a_budget_is_set_by_an_editor_and_seen_by_everybody(invite: Invite
     assert 'id="budget-alerts"' not in await html_of(viewer, f"{url}/budgets")
     html = text_of(await html_of(viewer, url))
     assert "% of $0.01" in html
-    assert "on pace for $" in html
+    forecast = html.partition("on pace for ")[2].split()[0]
+    assert f"≈ {forecast} this month at this pace" in html, "one forecast, of the tile and of the budget"
     assert "over budget" in html
     report = await html_of(viewer, url)
     assert "Budget burn-down" in report

@@ -286,7 +286,7 @@ async def test_forms_suggest_the_providers_in_use(
     reader: Browser, post: Post, provider: str, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Other tests leave more names than forms suggest.
-    monkeypatch.setattr("webapp.pages.prices.names.MOST", 100_000)
+    monkeypatch.setattr("webapp.pages.prices.frame._MOST_NAMES", 100_000)
     await post({"provider": provider, "model": "suggested"})
 
     html = await html_of(reader, f"/admin/prices/{form}")

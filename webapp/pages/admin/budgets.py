@@ -21,9 +21,9 @@ from runtally.usage.deleted_queries import read_deleted
 from webapp import words
 from webapp.form import Form, sent_form
 from webapp.pages.admin.frame import Frame, frame
-from webapp.pages.project.alerts_part import AddedChannel, AlertsPart, add_channel, alerts_part
+from webapp.pages.project.alerts import AddedChannel, AlertsPart, add_channel, alerts_part
 from webapp.pages.project.budget_line import BudgetLine, basis_of, budget_line
-from webapp.pages.project.budgets_part import (
+from webapp.pages.project.budgets import (
     FORM,
     NOTHING_ASKED,
     BudgetsPart,

@@ -40,9 +40,9 @@ from webapp.pages.panel.chart_answer import read_slots
 from webapp.pages.panel.grouping import group_menu, read_hidden, read_names
 from webapp.pages.panel.narrowing import Choice, chips_of
 from webapp.pages.panel.panel import OVERLAPS, Refusal, compared_with, refusal_of
-from webapp.pages.project.frame import ProjectHeading, ReportFrame, frame_of
+from webapp.pages.project.frame import ProjectHeading, ReportFrame, ReportPage, frame_of
 from webapp.project_pages import BREAKDOWN, COMPARE
-from webapp.rendering import Page, render
+from webapp.rendering import render
 from webapp.report import Table
 from webapp.security import signed_in
 from webapp.sorting import Sorting, headings_of
@@ -63,12 +63,11 @@ class CompareForm(Struct, frozen=True):
     hidden: tuple[tuple[str, str], ...]
 
 
-class BreakdownPage(Page, frozen=True):
+class BreakdownPage(ReportPage, frozen=True):
     """The table; without rows it says why there are none."""
 
     fragment: ClassVar[str] = "breakdown/_breakdown.html"
 
-    head: ReportFrame
     csv_url: str | None
     compare: CompareForm | None
     """What compares rows that are chosen; None over all projects."""
@@ -76,10 +75,6 @@ class BreakdownPage(Page, frozen=True):
     refusal: Refusal | None
     foot: tuple[str, ...]
     """What the table leaves out, in sentences."""
-
-    @property
-    def document_title(self) -> str:
-        return self.head.title
 
 
 class _Figures(Struct, frozen=True):
@@ -151,7 +146,7 @@ async def _page(snapshots: Snapshots, view: View, now: datetime) -> BreakdownPag
     """Return the table of a project, or of all. Raises `NotFound`."""
     project_id, dimension, window = view.project_id, view.by or MODEL, view.window(now)
     reader = UsageReader.of_page(snapshots, window, project_id)
-    head = await read_head(reader, view, f"By {words.in_sentence(dimension)}")
+    frame = await read_head(reader, view, f"By {words.in_sentence(dimension)}")
     figures, refusal = None, None
     try:
         figures = await _read(reader, view, window, now)
@@ -168,8 +163,8 @@ async def _page(snapshots: Snapshots, view: View, now: datetime) -> BreakdownPag
     sorting = Sorting.parse(view.own.get("sort"), Column, Column.COST)
     headings = headings_of(sorting, TITLES, NAMES, lambda one: view.with_own(sort=one.text(Column.COST)).url)
     return BreakdownPage(
-        head=replace(
-            head,
+        frame=replace(
+            frame,
             compared_with=compared_with(view.range) if figures and figures.before else None,
             names=_names(view) if dimension in BY_MODEL else (),
         ),

@@ -44,9 +44,9 @@ from webapp.pages.panel.chart_answer import payload_of, read_slots
 from webapp.pages.panel.grouping import read_names
 from webapp.pages.panel.narrowing import value_urls
 from webapp.pages.panel.panel import OVERLAPS, Refusal, refusal_of
-from webapp.pages.project.frame import ReportFrame
+from webapp.pages.project.frame import ReportPage
 from webapp.project_pages import LINES
-from webapp.rendering import Page, render
+from webapp.rendering import render
 from webapp.report import Cell, ChartPart, Column, Head, Table, table_of
 from webapp.security import signed_in
 from webapp.view import View
@@ -69,12 +69,11 @@ _EXPLAINED = {
 }
 
 
-class LinesPage(Page, frozen=True):
+class LinesPage(ReportPage, frozen=True):
     """The lines; without rows it says why there are none."""
 
     fragment: ClassVar[str] = "breakdown/_lines.html"
 
-    head: ReportFrame
     csv_url: str
     chart: ChartPart | None
     table: Table
@@ -83,10 +82,6 @@ class LinesPage(Page, frozen=True):
     refusal: Refusal | None
     foot: tuple[str, ...]
     """What the lines leave out or stand for, in sentences."""
-
-    @property
-    def document_title(self) -> str:
-        return self.head.title
 
 
 @blueprint.get("/lines")
@@ -123,7 +118,7 @@ async def _page(snapshots: Snapshots, control: Connection, view: View, now: date
     """Return the page of a project, or of all. Raises `NotFound`."""
     project_id, dimension, window = view.project_id, view.by or MODEL, view.window(now)
     reader = UsageReader.of_page(snapshots, window, project_id)
-    head = await read_head(reader, view, LINES.label)
+    frame = await read_head(reader, view, LINES.label)
     whole = Timeline.whole(TimeSpan(window.start, window.until), now)
     lines, groups, refusal = None, None, None
     try:
@@ -136,7 +131,7 @@ async def _page(snapshots: Snapshots, control: Connection, view: View, now: date
     ids = [value for (value,) in groups.groups if value is not None] if groups and dimension == KEY else []
     names = await read_names(reader, view.filter, ids)
     return LinesPage(
-        head=head,
+        frame=frame,
         csv_url=csv_address(view, window, LINE, dimension.name),
         chart=ChartPart(_chart(window, lines, slots), _url("lines.chart", view)) if lines and total.lines else None,
         table=_table(total, slots),
@@ -201,17 +196,16 @@ def _table(total: GroupLines, slots: Mapping[str, str]) -> Table:
 
     columns: tuple[Column[NamedLine], ...] = (
         Column(
-            "Cost", lambda row: Cell(text=money(row[1].amount_usd), title=_exactly(row[1].amount_usd)), "number", "cost"
+            "Cost",
+            lambda row: Cell(text=money(row[1].amount_usd), title=formats.money_exact(row[1].amount_usd)),
+            "number",
+            "cost",
         ),
         Column("Share", share),
         Column("Quantity", quantity),
         Column("Mean price", lambda row: _price(*row) if row[0] else ""),
     )
     return table_of("Line", head, columns, total.sorted, all_lines)
-
-
-def _exactly(amount: Decimal) -> str:
-    return formats.money_exact(amount) if amount >= 0 else f"{formats.MINUS}{formats.money_exact(-amount)}"
 
 
 def _price(name: str, line: LineSum) -> str:

@@ -9,7 +9,6 @@ from enum import StrEnum
 from msgspec import Struct
 
 from runtally.models.budget import BudgetPeriod
-from runtally.money import USD_DECIMALS, from_pico
 from runtally.pricing.book import PriceBook
 from runtally.pricing.cost import Price
 from runtally.pricing.providers import canonical
@@ -24,13 +23,12 @@ from webapp.addresses import address_of
 from webapp.charts.look import OTHER as OTHER_SLOT
 from webapp.charts.metrics import cache_share, cost_per_success
 from webapp.charts.series import Groups
+from webapp.pages.panel.marks import per_million
 from webapp.pages.panel.narrowing import value_urls
 from webapp.project_pages import OVERVIEW
 from webapp.report import Cell, Head, Table
 from webapp.sorting import SortHeading
 from webapp.view import View
-
-_MILLION = USD_DECIMALS // 2
 
 
 class Column(StrEnum):
@@ -225,10 +223,6 @@ def table_of_groups(  # noqa: PLR0913  # What the table shows, and how.
         usd = cost_per_success(group.totals)
         return formats.NOTHING if usd is None else per_success(usd)
 
-    def cached(group: Group) -> str:
-        share = cache_share(group.totals)
-        return formats.NOTHING if share is None else formats.percent(share, 1)
-
     sorts = {heading.id: heading for heading in headings}
     columns: tuple[report.Column[Group], ...] = (
         report.Column(
@@ -245,7 +239,7 @@ def table_of_groups(  # noqa: PLR0913  # What the table shows, and how.
         report.Column(sorts[Column.PER_SUCCESS], of_success),
         report.Column(sorts[Column.TOKENS_IN], lambda one: formats.tokens(one.totals.input_tokens)),
         report.Column(sorts[Column.TOKENS_OUT], lambda one: formats.tokens(one.totals.output_tokens)),
-        report.Column(sorts[Column.CACHED], cached),
+        report.Column(sorts[Column.CACHED], lambda one: formats.percent(cache_share(one.totals), 1)),
         report.Column(sorts[Column.ERRORS], error_rate),
         report.Column(sorts[Column.LATENCY], lambda one: p95(one.p95_ms or None)),
     )
@@ -266,10 +260,5 @@ def _budget(group: Group, view: View, dimension: Dimension) -> str | Cell:
 
 def _used(price: Price) -> str:
     start = price.effective_from
-    amounts = f"{_dollars(price.rates[INPUT])} in · {_dollars(price.rates[OUTPUT])} out"
+    amounts = f"{per_million(price.rates[INPUT])} in · {per_million(price.rates[OUTPUT])} out"
     return amounts if start is None else f"{amounts} since {formats.date(start)} {start.year}"
-
-
-def _dollars(pico: int | None) -> str:
-    """Per million tokens."""
-    return formats.NOTHING if pico is None else formats.money_exact(from_pico(pico).scaleb(_MILLION))

@@ -27,9 +27,9 @@ from webapp.pages.compare.view import BEFORE, Comparison, Side
 from webapp.pages.panel.grouping import group_menu, read_names
 from webapp.pages.panel.narrowing import Chip, Option, chips_of
 from webapp.pages.panel.panel import Refusal, refusal_of
-from webapp.pages.project.frame import ReportFrame, frame_of, heading_of
+from webapp.pages.project.frame import ReportPage, frame_of, heading_of
 from webapp.project_pages import IMPLIED
-from webapp.rendering import Page, render, see_other, wants_part
+from webapp.rendering import render, see_other, wants_part
 from webapp.security import signed_in
 from webapp.view import MINUTES, NO_PARAMETERS
 from webapp.zone import Calendar, for_fields, local
@@ -61,12 +61,11 @@ class SidePart(Struct, frozen=True):
     chips: tuple[Chip, ...]
 
 
-class ComparePage(Page, frozen=True):
+class ComparePage(ReportPage, frozen=True):
     """The form that chooses both sides, and their figures."""
 
     fragment: ClassVar[str] = "compare/_compare.html"
 
-    frame: ReportFrame
     by: str
     sides: tuple[SidePart, ...]
     hidden: tuple[tuple[str, str], ...]

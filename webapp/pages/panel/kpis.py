@@ -41,18 +41,18 @@ class Kpi(Struct, frozen=True):
     is_chosen: bool
 
 
-def kpis_of(report: Report | None, view: View, now: datetime) -> tuple[Kpi, ...]:
-    """Return the figures; without a report each of them is unknown."""
-    readings = dict.fromkeys(LABELS, Reading()) if report is None else _readings(report, view, now)
+def kpis_of(report: Report | None, view: View, now: datetime, forecast_usd: Decimal | None = None) -> tuple[Kpi, ...]:
+    """Return the figures; without a report each of them is unknown. `forecast_usd` is that of the budget of these runs."""
+    readings = dict.fromkeys(LABELS, Reading()) if report is None else _readings(report, view, now, forecast_usd)
     return tuple(
         Kpi(metric, LABELS[metric], reading, view.replace(metric=metric).url, metric is view.metric.kpi)
         for metric, reading in readings.items()
     )
 
 
-def _readings(report: Report, view: View, now: datetime) -> dict[Metric, Reading]:
+def _readings(report: Report, view: View, now: datetime, forecast_usd: Decimal | None) -> dict[Metric, Reading]:
     return {
-        Metric.COST: _cost(report, view, now),
+        Metric.COST: _cost(report, view, now, forecast_usd),
         Metric.RUNS: _runs(report),
         Metric.ERRORS: _errors(report, view),
         Metric.LATENCY: _latency(report, view),
@@ -60,25 +60,28 @@ def _readings(report: Report, view: View, now: datetime) -> dict[Metric, Reading
     }
 
 
-def _cost(report: Report, view: View, now: datetime) -> Reading:
+def _cost(report: Report, view: View, now: datetime, forecast_usd: Decimal | None) -> Reading:
     total = report.bars.total
     if total.runs and total.runs == total.unpriced:
         return Reading(note="no run has a price")
     return Reading(
         formats.money(total.cost_usd),
-        _pace(report, view, now) if total.cost_usd else "",
+        _pace(report, view, now, forecast_usd) if total.cost_usd else "",
         changes.change(total.cost_usd, _before(report).cost_usd),
         is_minimum=total.is_minimum,
     )
 
 
-def _pace(report: Report, view: View, now: datetime) -> str:
-    """Return the cost of a month at the current pace; empty for past ranges, for less than a day, and for failed runs."""
-    pace_usd = report.month_pace_usd(now)
+def _pace(report: Report, view: View, now: datetime, forecast_usd: Decimal | None) -> str:
+    """Return the forecast of the budget, else the cost of a month at the current pace.
+
+    It is empty for past ranges, for less than a day, and for failed runs.
+    """
+    pace_usd = forecast_usd or report.month_pace_usd(now)
     if report.bars.window.is_over or pace_usd is None or view.filter.status is not None:
         return ""
     pace = formats.rough_money(pace_usd)
-    return f"{'' if pace.startswith('<') else '≈ '}{pace} a month at this pace"
+    return f"{'' if pace.startswith('<') else '≈ '}{pace} {'this' if forecast_usd else 'a'} month at this pace"
 
 
 def estimates_of(total: Totals) -> str:

@@ -88,9 +88,9 @@ def _amounts(before: Price, after: Price) -> Iterator[str]:
     for kind in TOKEN_KINDS:
         old, new = before.rates[kind], after.rates[kind]
         if old != new:
-            yield f"{kind.label.lower()} {_dollars(old)} \u2192 {_dollars(new)}"
+            yield f"{kind.label.lower()} {per_million(old)} \u2192 {per_million(new)}"
 
 
-def _dollars(pico: int | None) -> str:
-    """Per million tokens."""
+def per_million(pico: int | None) -> str:
+    """Return a price per million tokens in dollars."""
     return formats.NOTHING if pico is None else formats.money_exact(from_pico(pico).scaleb(_MILLION))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from decimal import Decimal
 from zlib import crc32
 
 from msgspec import Struct
@@ -112,15 +113,16 @@ def panel_of(  # noqa: PLR0913  # What a report is shown with.
     projects: Summary | None = None,
     kinds: Mapping[tuple[str, Status], int] | None = None,
     releases: tuple[Mark, ...] = (),
+    forecast_usd: Decimal | None = None,
 ) -> Panel:
     """The report of a project, or of all with None, as this view shows it; the book knows which prices changed.
 
     `drawn` has the groups of the chart, `projects` those of all projects, where they are a list among others, and `kinds` the number
-    of failed runs by error code and status, where it is known.
+    of failed runs by error code and status, where it is known. `forecast_usd` is that of the budget of these runs.
     """
     total = report.bars.total
     marks = all_marks(report, book, of_project, releases)
-    kpis = kpis_of(report, view, now)
+    kpis = kpis_of(report, view, now, forecast_usd)
 
     def figure(metric: Metric, chart: Chart) -> ChartPart:
         of_metric = view if metric is view.metric else view.replace(by=None)

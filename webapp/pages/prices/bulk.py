@@ -19,10 +19,11 @@ from runtally.pricing import entries, registry
 from runtally.pricing.bulk import ALL_AMOUNTS, How, Planned
 from runtally.pricing.draft import Draft
 from runtally.runs.what_if import ModelUsage, cost_at, read_usage_by_day
+from runtally.usage.window import Range
 from webapp import changes, formats
 from webapp.addresses import address_of, path_to
 from webapp.form import Form, sent_form
-from webapp.pages.prices.covered import SINCE, price_of
+from webapp.pages.prices.covered import price_of
 from webapp.pages.prices.frame import (
     AMOUNT_NAMES,
     LISTED_NAMES,
@@ -35,6 +36,7 @@ from webapp.pages.prices.frame import (
 from webapp.rendering import Page, render, see_other
 from webapp.report import Cell, Column, Head, Table, table_of
 from webapp.security import admin
+from webapp.zone import last_30_days
 
 PATH = "/admin/prices/bulk"
 HOWS = ((How.PERCENT, "By percent"), (How.SET, "To an amount"))
@@ -77,7 +79,7 @@ async def _uses(now: datetime) -> list[tuple[int, int, ModelUsage]]:
 
     async with services().cells.snapshots(None) as snapshots:
         for project_id in (None, *sorted(book.with_prices)):
-            usage = await read_usage_by_day(snapshots, project_id, now - SINCE, now)
+            usage = await read_usage_by_day(snapshots, project_id, last_30_days(now).since, now)
             add(usage.models, project_id, 1)
             if project_id is not None:
                 add(usage.models, None, -1)
@@ -116,7 +118,7 @@ class BulkPage(Page, frozen=True):
     number: int
     all_url: str
     preview: Preview | None = None
-    days: int = SINCE.days
+    days: int = Range.MONTH.length.days
     hows: tuple[tuple[str, str], ...] = HOWS
     components: tuple[tuple[str, str], ...] = COMPONENTS
     amounts: tuple[str, ...] = LISTED_NAMES
@@ -219,15 +221,17 @@ def _table(planned: Sequence[Planned], effects: Mapping[int, Money], now: dateti
         return Cell(drawn=Amounts(found, row[0].problem or ("" if found else "Stays the same.")))
 
     def cost(of: Callable[[Money], Decimal]) -> Callable[[tuple[Planned, PriceRow]], str]:
+        write = formats.column_money(map(of, effects.values()))
+
         def text(row: tuple[Planned, PriceRow]) -> str:
             money = effects.get(row[1].id)
-            return formats.money(of(money)) if money else formats.NOTHING
+            return write(of(money)) if money else formats.NOTHING
 
         return text
 
     columns: tuple[Column[tuple[Planned, PriceRow]], ...] = (
         Column("Change, USD per 1M tokens", amounts, "", "prices-change"),
-        Column("At old price", cost(lambda money: money.now_usd)),
+        Column("Cost now", cost(lambda money: money.now_usd)),
         Column("At new price", cost(lambda money: money.then_usd)),
     )
     return table_of("Model", head, columns, rows)

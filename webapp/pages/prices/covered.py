@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from functools import partial
 from typing import ClassVar
@@ -27,13 +27,13 @@ from webapp import changes, formats
 from webapp.rendering import Page, render
 from webapp.report import Column, Head, Table, table_of
 from webapp.security import admin
+from webapp.zone import last_30_days
 
 SHOWN = 12
 
 blueprint = Blueprint("price_covered", __name__)
 
 
-SINCE = timedelta(days=30)
 SHOWN_MODELS = 10
 EXAMPLE = Usage(input_tokens=10_000, output_tokens=1_000)
 
@@ -58,7 +58,7 @@ async def effect_of(sent: Mapping[str, str], covered: Covered, now: datetime) ->
     # What was just saved is the price now.
     await services().prices.refresh()
     async with services().cells.snapshots(draft.project_id) as snapshots:
-        used = await read_usage_by_day(snapshots, draft.project_id, now - SINCE, now)
+        used = await read_usage_by_day(snapshots, draft.project_id, last_30_days(now).since, now)
     names = {(one.provider, one.model) for one in covered.models}
     return _effect(draft, [one for one in used.models if (one.provider, one.model) in names], now)
 
@@ -73,8 +73,8 @@ def _effect(draft: Draft, used: Sequence[ModelUsage], now: datetime) -> Effect:
     money_now, money_then = formats.column_money(known), formats.column_money(after for _, _, after in pairs)
     columns: tuple[Column[tuple[ModelUsage, Decimal | None, Decimal]], ...] = (
         Column("Runs", lambda row: formats.count(row[0].runs), "number"),
-        Column("Price now", lambda row: "no price" if row[1] is None else money_now(row[1]), "number"),
-        Column("New price", lambda row: money_then(row[2]), "number"),
+        Column("Cost now", lambda row: "no price" if row[1] is None else money_now(row[1]), "number"),
+        Column("At new price", lambda row: money_then(row[2]), "number"),
     )
     return Effect(
         now=formats.money(was) if known else "no price",

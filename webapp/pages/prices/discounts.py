@@ -17,8 +17,7 @@ from runtally.pricing import discounts as project_discounts
 from runtally.pricing import registry
 from webapp.addresses import requested_project
 from webapp.form import Form, sent_form
-from webapp.pages.prices.frame import PricesFrame, period_of, prices_frame
-from webapp.pages.prices.names import Names, names_in_use
+from webapp.pages.prices.frame import Names, PricesFrame, names_in_use, period_of, prices_frame
 from webapp.rendering import Page, render, see_other
 from webapp.security import admin
 

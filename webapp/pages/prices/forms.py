@@ -17,8 +17,7 @@ from runtally.pricing.draft import FIELDS, Draft, read_draft
 from runtally.units import TOKEN_KINDS, Unit
 from webapp.form import Form, sent_form
 from webapp.pages.prices.covered import CoveredModels, covered_models
-from webapp.pages.prices.frame import PricesFrame, prices_frame
-from webapp.pages.prices.names import Names, names_in_use
+from webapp.pages.prices.frame import Names, PricesFrame, names_in_use, prices_frame
 from webapp.rendering import Page, render, see_other
 from webapp.security import admin
 

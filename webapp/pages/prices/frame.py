@@ -1,4 +1,4 @@
-"""The common part of the pages about prices: their tabs, and the description of a price."""
+"""The common part of the pages about prices: their tabs, the description of a price, and names that forms suggest."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
@@ -7,10 +7,15 @@ from decimal import Decimal
 from msgspec import Struct
 from quart import url_for
 
+from api.current import services
+from runtally.db.database import Connection
 from runtally.models.price import PriceEntry, PriceSource
 from runtally.pricing.draft import amounts_of
+from runtally.pricing.queries import select_priced_names
 from runtally.pricing.rates import Variant, per_text, read_variants
+from runtally.runs.scan import select_names
 from runtally.units import FURTHER_UNITS, TOKEN_KINDS, Measured
+from runtally.usage.snapshots import Snapshots
 from webapp import formats
 from webapp.pages.admin.frame import Frame, frame
 from webapp.pages.panel.narrowing import Choice
@@ -89,7 +94,7 @@ def _row(entry: PriceEntry, now: datetime, runs: int | None) -> PriceRow:
         scope=" · ".join(scope_of(entry)),
         amounts=tuple(amount(getattr(entry, name)) for name in LISTED),
         others=", ".join((*(f"{name.lower()} {amount(usd)}" for name, usd in others), *_number_of_variants(entry))),
-        runs=formats.NOTHING if runs is None else formats.count(runs),
+        runs=formats.count(runs),
         period=period_of(entry.effective_from, entry.effective_to),
         source=source_of(entry),
         state=state,
@@ -146,3 +151,28 @@ def source_of(entry: PriceEntry) -> str:
     """Who set the price: an entry of the catalogue stays one when an admin ends it or changes its names."""
     source = entry.author or ("catalogue" if entry.source == PriceSource.CATALOGUE else "catalogue, edited")
     return f"{source}, estimate" if entry.estimated else source
+
+
+_MOST_NAMES = 400
+
+
+class Names(Struct, frozen=True):
+    """Providers, and models with their provider."""
+
+    providers: tuple[str, ...] = ()
+    models: tuple[tuple[str, str], ...] = ()
+
+
+async def names_of(control: Connection, snapshots: Snapshots, project_id: str | None = None) -> Names:
+    """Return the names that most of a project's runs have, or of those of all projects, before the vendors' other models."""
+    of_each = await snapshots.of_each(lambda one: select_names(one, project_id, _MOST_NAMES))
+    used = dict.fromkeys(name for of_one in of_each for name in of_one)
+    providers = tuple(dict.fromkeys(provider for provider, _ in used))
+    priced = await select_priced_names(control, providers, _MOST_NAMES)
+    return Names(providers, tuple(dict.fromkeys((*used, *priced))))
+
+
+async def names_in_use() -> Names:
+    """Return the names of all projects, for a form of an admin."""
+    async with services().cells.snapshots(None) as snapshots, services().open_control(snapshots) as control:
+        return await names_of(control, snapshots)

@@ -18,8 +18,7 @@ from runtally.pricing.repricing.repricer import Group, Scope, select_number
 from webapp import formats
 from webapp.form import Form, sent_form
 from webapp.pages.admin.counted import Act, WorkPage, WorkRow, work_row
-from webapp.pages.prices.frame import PricesFrame, period_of, prices_frame
-from webapp.pages.prices.names import Names, names_in_use
+from webapp.pages.prices.frame import Names, PricesFrame, names_in_use, period_of, prices_frame
 from webapp.rendering import Page, render, see_other
 from webapp.report import Column, Head, Table, table_of
 from webapp.security import admin

@@ -24,8 +24,7 @@ from runtally.pricing.rates import STANDARD_TIERS
 from runtally.units import COUNT_COLUMNS, Usage, read_units
 from webapp import formats
 from webapp.form import Form
-from webapp.pages.prices.frame import PricesFrame, prices_frame
-from webapp.pages.prices.names import Names, names_in_use
+from webapp.pages.prices.frame import Names, PricesFrame, names_in_use, prices_frame
 from webapp.pages.runs.costs import CostLine, PriceNote, cost_lines, price_note
 from webapp.rendering import Page, render
 from webapp.security import admin

@@ -29,13 +29,12 @@ from webapp.addresses import address_of, requested_project
 from webapp.charts.costs import SupposedDay, what_if_by_day
 from webapp.form import Form
 from webapp.pages.panel.chart_answer import payload_of
-from webapp.pages.prices.frame import day
-from webapp.pages.prices.names import Names, names_of
+from webapp.pages.prices.frame import Names, day, names_of
 from webapp.rendering import Page, render
 from webapp.report import Cell, ChartPart, Column, Figure, Head, Table, table_of
 from webapp.security import signed_in
+from webapp.zone import last_30_days
 
-SINCE = timedelta(days=30)
 COMPARED_RUNS = 10_000
 MAX_ALTERNATIVES = 12
 MAX_ROWS = 200
@@ -127,7 +126,7 @@ async def costs(project_id: str) -> ResponseReturnValue:
         except InvalidPrice as error:
             return await render(replace(page, form=form.refused(error)), 422)
         used = await _read_used(snapshots, control, project_id, now, is_by_day=is_asked)
-        found = await select_drifts(connection, project_id, now - SINCE, COMPARED_RUNS)
+        found = await select_drifts(connection, project_id, last_30_days(now).since, COMPARED_RUNS)
         drifts = _drifts(found, await keys.names_of(control, [one.key_id for one in found if one.key_id]))
     page = replace(page, is_of_sums=used.is_of_sums)
     return await render(_asked(page, used, drifts, target, now) if is_asked else _at_rest(page, used.all, drifts, now))
@@ -146,10 +145,11 @@ async def _read_used(
     snapshots: Snapshots, control: Connection, project_id: str, now: datetime, *, is_by_day: bool
 ) -> _Used:
     """Read it from the runs, which have tiers and all units; from the sums of tokens where these cannot be read."""
-    found = await read_alike(snapshots, control, project_id, TimeSpan(now - SINCE, now), is_by_day=is_by_day)
+    since = last_30_days(now).since
+    found = await read_alike(snapshots, control, project_id, TimeSpan(since, now), is_by_day=is_by_day)
     if found is not None:
         return _Used(found, is_of_sums=False)
-    return _Used((await read_usage_by_day(snapshots, project_id, now - SINCE, now)).days, is_of_sums=True)
+    return _Used((await read_usage_by_day(snapshots, project_id, since, now)).days, is_of_sums=True)
 
 
 @blueprint.get("/charts/what-if.json")
@@ -181,10 +181,10 @@ def supposed_days(
     by_day: Mapping[date, Sequence[ModelUsage]], target: Target, project_id: str, now: datetime
 ) -> tuple[SupposedDay, ...]:
     """Every day of the time, of the models that have a price there."""
-    first, book = (now - SINCE).date(), services().prices.book
+    span, book = last_30_days(now), services().prices.book
     found = []
-    for number in range(SINCE.days + 1):
-        day = first + timedelta(days=number)
+    for number in range((span.until - span.since).days):
+        day = (span.since + timedelta(days=number)).date()
         known = [
             (one.used.cost_usd, one.would_cost_usd)
             for one in suppose(by_day.get(day, ()), book, target, project_id)
@@ -372,11 +372,14 @@ def _length(amount: Decimal, longest: Decimal) -> float:
 
 
 def _drifts(found: Sequence[Drift], names: Mapping[UUID, str]) -> Table:
+    reported = formats.column_money(one.reported_usd for one in found)
+    computed = formats.column_money(one.computed_usd for one in found)
+    apart = formats.column_money(one.computed_usd - one.reported_usd for one in found)
     columns: tuple[Column[Drift], ...] = (
         Column("Client", lambda one: one.client or (names[one.key_id] if one.key_id else formats.NOTHING)),
         Column("Runs", lambda one: formats.count(one.runs)),
-        Column("Reported", lambda one: formats.money(one.reported_usd), "number"),
-        Column("Computed", lambda one: formats.money(one.computed_usd), "number"),
-        Column("Difference", lambda one: _change(one.reported_usd, one.computed_usd), "number", "prices-change"),
+        Column("Reported", lambda one: reported(one.reported_usd), "number"),
+        Column("Computed", lambda one: computed(one.computed_usd), "number"),
+        Column("Difference", lambda one: _change(one.reported_usd, one.computed_usd, apart), "number", "prices-change"),
     )
     return table_of("Model", lambda one: Head(name=one.model, note=one.provider), columns, found)

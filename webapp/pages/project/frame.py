@@ -15,7 +15,9 @@ from runtally.usage.window import Window
 from webapp.pages.panel.grouping import GroupMenu
 from webapp.pages.panel.narrowing import Chip, Choice, LiveSwitch, RangeMenu, live_switch, range_menu_of
 from webapp.pages.panel.panel import overview_name
-from webapp.project_pages import OVERVIEW, TABS, ProjectPage
+from webapp.project_pages import CACHE, ERRORS, OVERVIEW, SPEED, TABS, ProjectPage
+from webapp.rendering import Page
+from webapp.report import Figure
 from webapp.view import View
 
 
@@ -65,6 +67,28 @@ class ReportFrame(Struct, frozen=True, kw_only=True):
     @property
     def title(self) -> str:
         return f"{self.heading or self.view.report.label} · {self.view.period} · {self.name}"
+
+
+class ReportPage(Page, frozen=True):
+    """A report below its frame."""
+
+    frame: ReportFrame
+
+    @property
+    def document_title(self) -> str:
+        return self.frame.title
+
+
+class QualityPage(ReportPage, frozen=True):
+    """A page of the tab Quality, with its figures over all of the range."""
+
+    figures: tuple[Figure, ...]
+
+    @property
+    def parts(self) -> tuple[Choice, ...]:
+        """The links between these pages."""
+        view = self.frame.view
+        return tuple(Choice(one.label, view.at(one).url, one is view.report) for one in (ERRORS, SPEED, CACHE))
 
 
 def tab_urls_of(view: View) -> Mapping[str, str]:

@@ -102,6 +102,8 @@ async def project(project_id: str) -> ResponseReturnValue:
         drawn=drawn,
         releases=releases,
         kinds=kinds,
+        # A budget is of all runs.
+        forecast_usd=budget.use.forecast_usd if budget and not view.filter.is_narrowed else None,
     )
     embed = embed_panel(view, found.project, changes, found.report)
     return await render(_page(found.project, panel, view, budget, embed, highest_of(extremes, now)))

@@ -30,8 +30,7 @@ from webapp.charts.metrics import Metric, cache_share
 from webapp.charts.series import MAX_LINES, Groups
 from webapp.pages.panel.chart_answer import charted_project, payload_of, read_slots
 from webapp.pages.panel.narrowing import Choice
-from webapp.pages.project.frame import frame_of, heading_of, range_of
-from webapp.pages.quality.parts import QualityPage
+from webapp.pages.project.frame import QualityPage, frame_of, heading_of, range_of
 from webapp.project_pages import CACHE
 from webapp.rendering import render
 from webapp.report import Cell, ChartPart, Column, Figure, Head, Table, table_of
@@ -207,10 +206,9 @@ def _chart(summary: Summary, groups: Summary | None, measure: Measure, slots: Ma
 
 def _figures(use: CacheUse) -> tuple[Figure, ...]:
     total, unread = total_of(use.models.values()), sum(use.unread.values())
-    rate = cache_share(total)
     saved = total.cache_savings_usd
     return (
-        Figure("Hit rate", formats.NOTHING if rate is None else formats.percent(rate, 1), "of input read from a cache"),
+        Figure("Hit rate", formats.percent(cache_share(total), 1), "of input read from a cache"),
         Figure("Saved" if saved >= 0 else "Lost", formats.money(abs(saved)), _of_cost(total)),
         Figure("Tokens read", formats.tokens(int(total.cached_input_tokens)), "from a cache"),
         Figure("Tokens written", formats.tokens(int(total.cache_write_tokens)), "to a cache"),
@@ -242,16 +240,12 @@ def _table(groups: Sequence[CacheGroup], key: str | None, slots: Mapping[str, st
         summary = f"{one.provider} · {given}" if one.provider else given
         return Head(name=one.name, note=one.provider, summary=summary, slot=slots.get(one.value or ""))
 
-    def hit_rate(one: CacheGroup) -> str:
-        rate = cache_share(one.totals)
-        return formats.NOTHING if rate is None else formats.percent(rate, 1)
-
     def saved(one: CacheGroup) -> Cell:
         usd = one.totals.cache_savings_usd
         has_cache = bool(one.totals.cached_input_tokens or one.totals.cache_write_tokens)
         return Cell(
             text=money(usd) if has_cache else formats.NOTHING,
-            title=formats.money_exact(usd) if usd >= 0 else f"{formats.MINUS}{formats.money_exact(-usd)}",
+            title=formats.money_exact(usd),
             tone="quality-loss" if usd < 0 else "",
         )
 
@@ -259,7 +253,7 @@ def _table(groups: Sequence[CacheGroup], key: str | None, slots: Mapping[str, st
         return formats.NOTHING if one.unread is None else formats.tokens(one.unread)
 
     columns: tuple[Column[CacheGroup], ...] = (
-        Column("Hit rate", hit_rate, "number"),
+        Column("Hit rate", lambda one: formats.percent(cache_share(one.totals), 1), "number"),
         Column("Input", lambda one: formats.tokens(int(one.totals.input_tokens))),
         Column("Read", lambda one: formats.tokens(int(one.totals.cached_input_tokens))),
         Column("Written", lambda one: formats.tokens(int(one.totals.cache_write_tokens))),

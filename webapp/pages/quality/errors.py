@@ -28,8 +28,7 @@ from webapp.charts.look import OTHER
 from webapp.charts.quality import NO_CODE
 from webapp.charts.series import MAX_SERIES
 from webapp.pages.panel.chart_answer import charted_project, payload_of, read_slots
-from webapp.pages.project.frame import frame_of, heading_of, range_of
-from webapp.pages.quality.parts import QualityPage
+from webapp.pages.project.frame import QualityPage, frame_of, heading_of, range_of
 from webapp.pages.runs.rows import RunList, failed_of, moment
 from webapp.pages.runs.views import run_url
 from webapp.project_pages import ERRORS

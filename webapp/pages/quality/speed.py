@@ -35,8 +35,7 @@ from webapp.charts import quality
 from webapp.pages.panel.bars import Bar
 from webapp.pages.panel.chart_answer import charted_project, payload_of, read_slots
 from webapp.pages.panel.narrowing import Chip, Choice
-from webapp.pages.project.frame import frame_of, heading_of, range_of
-from webapp.pages.quality.parts import QualityPage
+from webapp.pages.project.frame import QualityPage, frame_of, heading_of, range_of
 from webapp.project_pages import SPEED
 from webapp.rendering import render
 from webapp.report import ChartPart, Column, Figure, Head, Table, table_of
@@ -219,13 +218,13 @@ def _figures(whole: Speed | None) -> tuple[Figure, ...]:
     if whole is None:
         return ()
     return (
-        Figure("p50 latency", _duration(whole.p50_ms)),
-        Figure("p95 latency", _duration(whole.p95_ms)),
-        Figure("p99 latency", _duration(whole.p99_ms)),
+        Figure("p50 latency", formats.duration(whole.p50_ms)),
+        Figure("p95 latency", formats.duration(whole.p95_ms)),
+        Figure("p99 latency", formats.duration(whole.p99_ms)),
         Figure("Output tokens per second", _rate(whole.output_rate), "median run that succeeded"),
         Figure(
             "Time to first token",
-            _duration(whole.first_token_ms),
+            formats.duration(whole.first_token_ms),
             "median" if whole.first_token_ms is not None else "not reported",
         ),
     )
@@ -252,7 +251,7 @@ def _table(
         return Head(
             name=name,
             note=provider,
-            summary=f"{provider} · {formats.runs(speed.runs)} · p50 {_duration(speed.p50_ms)} · {_rate(speed.output_rate)} tokens/s",
+            summary=f"{provider} · {formats.runs(speed.runs)} · p50 {formats.duration(speed.p50_ms)} · {_rate(speed.output_rate)} tokens/s",
             url=url_of(None if row[0] == chosen else row[0]),
             slot=slots.get(name),
             is_chosen=row[0] == chosen,
@@ -273,10 +272,6 @@ def _table(
         duration("First token", lambda one: one.first_token_ms),
     )
     return table_of("Model", head, columns, shown)
-
-
-def _duration(milliseconds: int | None) -> str:
-    return formats.NOTHING if milliseconds is None else formats.duration(milliseconds)
 
 
 def _rate(rate: float | None) -> str:

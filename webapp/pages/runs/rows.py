@@ -70,10 +70,6 @@ def status_of(status: Status, error_code: str | None) -> str:
     return f"{status.value}: {error_code}" if error_code and error_code != status.value else status.value
 
 
-def count(number: int | None) -> str:
-    return formats.NOTHING if number is None else formats.count(number)
-
-
 def short(text: str) -> str:
     """The end of a long id: what made it unique is mostly there."""
     return text if len(text) <= SHORT_ID + 1 else f"…{text[-SHORT_ID:]}"
@@ -92,9 +88,9 @@ _TEXTS: Texts = {
     Column.PROJECT: lambda run: run.project_id,
     Column.PROVIDER: lambda run: run.provider,
     Column.MODEL: lambda run: run.model,
-    Column.TOKENS_IN: lambda run: count(run.input_tokens),
-    Column.TOKENS_OUT: lambda run: count(run.output_tokens),
-    Column.CACHED: lambda run: count(run.cached_input_tokens),
+    Column.TOKENS_IN: lambda run: formats.count(run.input_tokens),
+    Column.TOKENS_OUT: lambda run: formats.count(run.output_tokens),
+    Column.CACHED: lambda run: formats.count(run.cached_input_tokens),
     Column.EXPERIMENT: lambda run: run.experiment_id or formats.NOTHING,
     Column.SESSION: lambda run: run.session_id or formats.NOTHING,
     Column.USER: lambda run: run.user_id or formats.NOTHING,

@@ -27,9 +27,10 @@ from webapp.charts.look import OTHER
 from webapp.pages.panel.chart_answer import read_slots
 from webapp.pages.project.frame import ProjectHeading, heading_of
 from webapp.pages.runs.costs import CostCard, cost_of
-from webapp.pages.runs.rows import TONES, count, moment, status_of
+from webapp.pages.runs.rows import TONES, moment, status_of
 from webapp.pages.runs.views import archived_at, run_url, runs_url, session_url, trace_url
 from webapp.rendering import Page, render
+from webapp.report import Figure
 from webapp.security import signed_in
 from webapp.zone import local
 
@@ -112,7 +113,7 @@ class TracePage(Page, frozen=True):
     trace_id: str
     all_runs_url: str
     at: str
-    figures: tuple[Fact, ...]
+    figures: tuple[Figure, ...]
     sessions: tuple[Fact, ...]
     """The sessions that its runs belong to."""
     bars: tuple[Bar, ...]
@@ -204,8 +205,8 @@ def _facts(one: StoredRun, key_name: str | None, archived_at: datetime | None) -
     yield Fact("Time", formats.moment(local(one.occurred_at)))
     yield Fact("Model", one.model, runs_url(project_id=project_id, model=one.model))
     yield Fact("Provider", one.provider, runs_url(project_id=project_id, provider=one.provider))
-    yield Fact("Tokens in", count(one.input_tokens))
-    yield Fact("Tokens out", count(one.output_tokens))
+    yield Fact("Tokens in", formats.count(one.input_tokens))
+    yield Fact("Tokens out", formats.count(one.output_tokens))
     for name, number in (one.units or {}).items():
         yield Fact(FURTHER[name].label if name in FURTHER else name, f"{number:,}")
     if one.service_tier:
@@ -259,7 +260,7 @@ def _outcome(one: StoredRun) -> Iterator[Fact]:
 
 def _speed(one: StoredRun) -> Iterator[Fact]:
     """Yield how fast it answered."""
-    yield Fact("Latency", formats.NOTHING if one.latency_ms is None else formats.duration(one.latency_ms))
+    yield Fact("Latency", formats.duration(one.latency_ms))
     if one.time_to_first_token_ms is not None:
         yield Fact("Time to first token", formats.duration(one.time_to_first_token_ms))
     if one.output_tokens and one.latency_ms:
@@ -289,13 +290,13 @@ def _pairs(one: StoredRun) -> Iterator[Fact]:
             yield Fact(key, str(value), url)
 
 
-def _figures(found: Trace) -> Iterator[Fact]:
+def _figures(found: Trace) -> Iterator[Figure]:
     steps = len(found.steps)
-    yield Fact("Cost", formats.money(found.cost_usd))
-    yield Fact("Steps", f"{formats.count(steps)}{'' if found.is_whole else ' or more'}")
-    yield Fact("Duration", formats.duration(found.length_ms))
-    yield Fact("Failed", formats.count(found.failed))
-    yield Fact("Tokens", formats.tokens(found.tokens))
+    yield Figure("Cost", formats.money(found.cost_usd))
+    yield Figure("Steps", f"{formats.count(steps)}{'' if found.is_whole else ' or more'}")
+    yield Figure("Duration", formats.duration(found.length_ms))
+    yield Figure("Failed", formats.count(found.failed))
+    yield Figure("Tokens", formats.tokens(found.tokens))
 
 
 def _bars(found: Trace, slots: Mapping[str, str], *, is_archived: bool) -> tuple[Bar, ...]:
@@ -351,10 +352,10 @@ def _first_token(one: StoredRun, offset: float, length: float) -> float | None:
 
 
 def _tokens(run: StoredRun) -> Iterator[str]:
-    yield f"{count(run.input_tokens)} in"
+    yield f"{formats.count(run.input_tokens)} in"
     if run.cached_input_tokens:
-        yield f"{count(run.cached_input_tokens)} cached"
-    yield f"{count(run.output_tokens)} out"
+        yield f"{formats.count(run.cached_input_tokens)} cached"
+    yield f"{formats.count(run.output_tokens)} out"
     if run.time_to_first_token_ms is not None:
         yield f"first token {formats.duration(run.time_to_first_token_ms)}"
 

@@ -20,7 +20,7 @@ from webapp.addresses import address_of, requested_project
 from webapp.charts.costs import cost_so_far
 from webapp.pages.panel.chart_answer import payload_of
 from webapp.pages.project.frame import ProjectHeading, heading_of
-from webapp.pages.runs.rows import TONES, count, moment, short, status_of
+from webapp.pages.runs.rows import TONES, moment, short, status_of
 from webapp.pages.runs.views import run_url, runs_url, session_url, trace_url
 from webapp.pages.sessions.sessions import cost_text, list_names, long_duration
 from webapp.rendering import Page, render
@@ -192,9 +192,9 @@ def _columns(found: Session) -> tuple[Callable[[NumberedStep], Head], tuple[Colu
     return head, (
         Column("Time", lambda row: moment(row[1].run.occurred_at, now), "fold"),
         Column("Latency", lambda row: latency(row[1].run.latency_ms)),
-        Column("Tokens in", lambda row: count(row[1].run.input_tokens)),
+        Column("Tokens in", lambda row: formats.count(row[1].run.input_tokens)),
         Column("Cached", lambda row: cached(row[1].run)),
-        Column("Tokens out", lambda row: count(row[1].run.output_tokens)),
+        Column("Tokens out", lambda row: formats.count(row[1].run.output_tokens)),
         Column("Cost", lambda row: price(row[1].run), "number", "cost"),
         Column("Cumulative", lambda row: total(row[1].total_usd), "number"),
     )

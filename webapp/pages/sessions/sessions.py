@@ -28,11 +28,11 @@ from runtally.usage.overview.project_queries import select_dropped_before
 from runtally.usage.window import TimeSpan
 from webapp import formats, report
 from webapp.pages.panel.narrowing import Choice
-from webapp.pages.project.frame import ReportFrame, frame_of, heading_of, range_of
+from webapp.pages.project.frame import ReportPage, frame_of, heading_of, range_of
 from webapp.pages.runs.rows import moment, short
 from webapp.pages.runs.views import session_url, trace_url
 from webapp.project_pages import SESSIONS, TRACES
-from webapp.rendering import Page, render
+from webapp.rendering import render
 from webapp.report import Cell, Head, Table
 from webapp.security import signed_in
 from webapp.sorting import Sorting, headings_of
@@ -70,12 +70,11 @@ class GroupHead(Head, frozen=True, kw_only=True):
     id: str
 
 
-class SessionsPage(Page, frozen=True):
+class SessionsPage(ReportPage, frozen=True):
     """The list."""
 
     fragment: ClassVar[str] = "sessions/_sessions.html"
 
-    frame: ReportFrame
     kind: GroupKind
     kinds: tuple[Choice, ...]
     heading: str
@@ -84,10 +83,6 @@ class SessionsPage(Page, frozen=True):
     """What is left out of the list, and why."""
     previous_url: str | None
     next_url: str | None
-
-    @property
-    def document_title(self) -> str:
-        return self.frame.title
 
 
 @blueprint.get("/projects/<project_id:project_id>/sessions")
@@ -199,8 +194,9 @@ def _table(view: View, sorting: Sorting[Column], groups: Sequence[RunGroup], now
         return Cell(text=formats.NOTHING if group.last_at is None else moment(group.last_at, now), at=group.last_at)
 
     def failed(group: RunGroup) -> Cell:
-        text = formats.NOTHING if group.failed is None else formats.count(group.failed)
-        return Cell(text=text, dot="bad" if group.failed else "", tone="" if group.failed else "quiet")
+        return Cell(
+            text=formats.count(group.failed), dot="bad" if group.failed else "", tone="" if group.failed else "quiet"
+        )
 
     def cost(group: RunGroup) -> Cell:
         is_minimum = bool(group.unpriced and group.unpriced != group.runs)
@@ -211,7 +207,7 @@ def _table(view: View, sorting: Sorting[Column], groups: Sequence[RunGroup], now
         report.Column("Models", lambda one: list_names(one.models), "fold", "sessions-text"),
         report.Column(replace(sorts[Column.LATEST], is_number=False), latest, "fold", "sessions-when"),
         report.Column(sorts[Column.DURATION], lambda one: long_duration(one.duration_ms)),
-        report.Column(sorts[Column.RUNS], lambda one: formats.NOTHING if one.runs is None else formats.count(one.runs)),
+        report.Column(sorts[Column.RUNS], lambda one: formats.count(one.runs)),
         report.Column(sorts[Column.FAILED], failed),
         report.Column(sorts[Column.COST], cost, "number", "run-cost"),
     )
