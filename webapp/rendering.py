@@ -26,6 +26,7 @@ from runtally.audit import Actor, ActorKind
 from runtally.cells.request import missing
 from runtally.errors import PasswordsBusy, RateLimited, RuntallyError
 from runtally.files import ROOT
+from runtally.money import plain
 from webapp import formats, zone
 from webapp.addresses import address_of, cookie_path, cookies_are_secure, here, path_to
 from webapp.assets import asset_url, style_sheet_url
@@ -91,10 +92,14 @@ templates.globals |= {
     "zone": zone,
 }
 templates.filters |= {
+    "ago": formats.ago,
     "clock": lambda at: formats.clock(zone.local(at)),
     "count": formats.count,
     "day": formats.day,
     "figures": figures,
+    "plain": plain,
+    "runs": formats.runs,
+    "tokens": formats.tokens,
 }
 
 

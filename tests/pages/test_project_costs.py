@@ -168,7 +168,7 @@ async def test_reported_and_computed_cost_are_compared_by_model_and_client(
     rows = drift.split("acme-large acme ")[1:]
     assert [row.strip() for row in rows] == [
         f"{SHARED_KEY_NAME} 2 $6.50 $6.00 \u2212$0.500 (↓7.7%)",
-        "claude-code 1 $3.00 $3.00 $0.00",
+        "claude-code 1 $3.00 $3.00 $0.000",
     ]
 
 

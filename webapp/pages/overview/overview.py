@@ -6,9 +6,8 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import ClassVar, TypeVar
 
-from msgspec import Struct
 from msgspec.structs import replace
-from quart import Blueprint, request, url_for
+from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
@@ -48,20 +47,13 @@ from webapp.view import View
 blueprint = Blueprint("overview", __name__)
 
 
-class OwnProject(Struct, frozen=True):
-    name: str
-    id: str
-    url: str
-    is_hidden: bool
-
-
 class YourProjectsPage(Page, frozen=True):
     """Links to the projects that the reader has a role in."""
 
     fragment: ClassVar[str] = "overview/_your_projects.html"
     tab_title: ClassVar[str] = "Your projects"
 
-    projects: tuple[OwnProject, ...]
+    projects: tuple[ListedProject, ...]
 
 
 def has_several_or_none(reader: Actor) -> bool:
@@ -70,11 +62,7 @@ def has_several_or_none(reader: Actor) -> bool:
 
 
 async def your_projects() -> YourProjectsPage:
-    return YourProjectsPage(tuple(map(_own, await services().cells.list_projects(list(actor().grants)))))
-
-
-def _own(one: ListedProject) -> OwnProject:
-    return OwnProject(one.name, one.id, url_for("project.project", project_id=one.id), one.is_hidden)
+    return YourProjectsPage(tuple(await services().cells.list_projects(list(actor().grants))))
 
 
 class OverviewPage(Page, frozen=True):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
+from functools import cached_property
 
 import msgspec
 from msgspec import Struct
@@ -98,7 +99,7 @@ class ProjectList(Struct, frozen=True):
     hidden_cost: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Columns:
     """The columns of the list in a view, and the one by which it is sorted."""
 
@@ -106,33 +107,35 @@ class Columns:
     has_budgets: bool
     uses: Mapping[str, Use] = field(default_factory=dict)
     """The use of budgets by project: for the shown projects, or for all if the list is sorted by them."""
-    of_range: Column = field(init=False)
-    titles: Mapping[Column, str] = field(init=False)
-    sorting: Sorting[Column] = field(init=False)
 
     def with_uses(self, uses: Mapping[str, Use]) -> "Columns":
         return replace(self, uses=uses)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def of_range(self) -> Column:
+        """The column of the cost of the range that is looked at."""
         range_ = self.view.range
-        of_range = _OF_RANGE.get(range_, Column.COST) if isinstance(range_, Range) else Column.COST
-        own = {Column.COST: "24 hours" if range_ is Range.DAY else "Custom range"} if of_range is Column.COST else {}
-        titles = {
+        return _OF_RANGE.get(range_, Column.COST) if isinstance(range_, Range) else Column.COST
+
+    @cached_property
+    def titles(self) -> Mapping[Column, str]:
+        own = "24 hours" if self.view.range is Range.DAY else "Custom range"
+        return {
             Column.NAME: "Project",
             Column.RUNS: "Runs",
             Column.ERRORS: "Error rate",
             Column.UNPRICED: "No price",
             **({Column.BUDGET: "Budget used"} if self.has_budgets else {}),
-            **own,
+            **({Column.COST: own} if self.of_range is Column.COST else {}),
             **_SPENDING,
             # Days are added up as days of UTC.
             **({} if zone.name() == "UTC" else {Column.TODAY: "Today (UTC)"}),
             Column.CHANGE: "Change",
         }
-        set_once = object.__setattr__  # The dataclass is frozen; these are its derived fields.
-        set_once(self, "of_range", of_range)
-        set_once(self, "titles", titles)
-        set_once(self, "sorting", Sorting.parse(self.view.own.get("sort"), titles, of_range))
+
+    @cached_property
+    def sorting(self) -> Sorting[Column]:
+        return Sorting.parse(self.view.own.get("sort"), self.titles, self.of_range)
 
     @property
     def costs(self) -> tuple[Column, ...]:

@@ -3,7 +3,6 @@
 from datetime import datetime
 from typing import ClassVar
 
-from msgspec import Struct
 from quart import Blueprint, url_for
 from quart.typing import ResponseReturnValue
 from sqlmodel.ext.asyncio.session import AsyncSession
@@ -12,7 +11,6 @@ from api.current import actor, services
 from runtally.access import projects
 from runtally.errors import InvalidPrice
 from runtally.models.price import ProjectDiscount
-from runtally.money import plain
 from runtally.pricing import discounts as project_discounts
 from runtally.pricing import registry
 from webapp.addresses import requested_project
@@ -27,18 +25,6 @@ FIELDS = ("provider", "percent", "effective_from", "effective_to", "note")
 blueprint = Blueprint("price_discounts", __name__)
 
 
-class DiscountRow(Struct, frozen=True):
-    """A discount of the list."""
-
-    id: int
-    project_id: str
-    percent: str
-    provider: str
-    period: str
-    note: str | None
-    is_over: bool
-
-
 class DiscountsPage(Page, frozen=True):
     """All discounts, and the form for a new one."""
 
@@ -46,10 +32,16 @@ class DiscountsPage(Page, frozen=True):
     tab_title: ClassVar[str] = "Discounts"
 
     frame: PricesFrame
-    rows: tuple[DiscountRow, ...]
+    rows: tuple[ProjectDiscount, ...]
+    now: datetime
     projects: tuple[tuple[str, str], ...]
     form: Form
     names: Names
+
+    def period_of(self, one: ProjectDiscount) -> str:
+        """Return in which time a discount holds."""
+        period = period_of(one.effective_from, one.effective_to)
+        return "no end date" if period == "always" else period
 
 
 @blueprint.get(PATH)
@@ -88,25 +80,11 @@ async def end(discount_id: int) -> ResponseReturnValue:
 
 
 async def _page(session: AsyncSession, form: Form) -> DiscountsPage:
-    now = services().clock()
     return DiscountsPage(
         frame=prices_frame("price_discounts.discounts"),
-        rows=tuple(_row(one, now) for one in await registry.list_discounts(session)),
+        rows=tuple(await registry.list_discounts(session)),
+        now=services().clock(),
         projects=tuple((one.id, one.id) for one in await services().cells.list_projects()),
         form=form,
         names=await names_in_use(),
-    )
-
-
-def _row(one: ProjectDiscount, now: datetime) -> DiscountRow:
-    return DiscountRow(
-        id=one.id or 0,
-        project_id=one.project_id,
-        percent=f"{plain(one.percent)}%",
-        provider=one.provider or "all providers",
-        period="no end date"
-        if one.effective_from is one.effective_to is None
-        else period_of(one.effective_from, one.effective_to),
-        note=one.note,
-        is_over=one.effective_to is not None and one.effective_to <= now,
     )

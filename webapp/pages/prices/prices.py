@@ -4,17 +4,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import ClassVar
 
-from msgspec import Struct
 from quart import Blueprint, request, url_for
 from quart.typing import ResponseReturnValue
 
 from api.current import services
 from runtally.pricing import registry
 from runtally.pricing.queries import MAX_MODELS, UsedModel
-from webapp import formats
 from webapp.form import Form
 from webapp.pages.prices.frame import LISTED_NAMES, PriceRow, PricesFrame, prices_frame, rows_of
-from webapp.pages.runs.views import runs_url
 from webapp.rendering import Page, render, see_other
 from webapp.security import admin
 
@@ -22,38 +19,6 @@ blueprint = Blueprint("prices", __name__)
 
 
 SHOWN = 200
-
-
-class UnpricedRow(Struct, frozen=True):
-    """A model without a price; `kept` says that its runs have the cost that the client reported."""
-
-    provider: str
-    model: str
-    runs: str
-    kept: str
-    tokens: str
-    last_used: str
-    add_url: str
-    runs_url: str
-
-
-def unpriced_rows(models: Sequence[UsedModel], now: datetime) -> tuple[UnpricedRow, ...]:
-    """Return the most used of these models."""
-    return tuple(_row(one, now) for one in models[:SHOWN])
-
-
-def _row(one: UsedModel, now: datetime) -> UnpricedRow:
-    kept = one.runs - one.unpriced
-    return UnpricedRow(
-        provider=one.provider,
-        model=one.model,
-        runs=formats.runs(one.runs),
-        kept=f"{formats.count(kept)} at the cost reported" if kept else "",
-        tokens=f"{formats.tokens(one.input_tokens)} in · {formats.tokens(one.output_tokens)} out",
-        last_used=formats.ago(one.last_used_at, now),
-        add_url=url_for("price_forms.new", provider=one.provider, model=one.model),
-        runs_url=runs_url(provider=one.provider, model=one.model),
-    )
 
 
 class PricesPage(Page, frozen=True):
@@ -66,8 +31,10 @@ class PricesPage(Page, frozen=True):
     search: Form
     rows: tuple[PriceRow, ...]
     number: int
-    unpriced: tuple[UnpricedRow, ...]
+    unpriced: Sequence[UsedModel]
+    """The most used models without a price; the runs of some have the cost that the client reported."""
     unpriced_number: int
+    now: datetime
     is_cut: bool
     """Whether more models were used than were looked at."""
     days: int = registry.USED_WITHIN.days
@@ -94,8 +61,9 @@ async def prices() -> ResponseReturnValue:
         search=Form(values={"q": (text,), "past": ("1" if past else "",)}),
         rows=rows_of(found.entries, now, in_use),
         number=found.number,
-        unpriced=unpriced_rows(unpriced, now),
+        unpriced=unpriced[:SHOWN],
         unpriced_number=len(unpriced),
+        now=now,
         is_cut=len(used) == MAX_MODELS,
     )
     return await render(page)
