@@ -300,9 +300,17 @@ async def test_any_time_is_added_up_exactly_from_whole_buckets_and_single_runs( 
 @pytest.mark.parametrize("is_ascending", [True, False])
 @pytest.mark.parametrize("key", SortKey)
 async def test_sorted_pages_hold_each_run_once_in_order_with_unknown_values_last(  # noqa: PLR0913  # Fixtures and what is tried.
-    reading: Connection, project: str, key: SortKey, now: datetime, *, is_ascending: bool, of_project: bool
+    reading: Connection,
+    project: str,
+    key: SortKey,
+    now: datetime,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_ascending: bool,
+    of_project: bool,
 ) -> None:
-    """Of all projects the first pages, because other tests have runs too."""
+    """Of all projects the first pages, because other tests have runs too, be they ever so many."""
+    monkeypatch.setattr(sorting, "SORTED_RUNS", 1_000_000)
     run_filter = RunFilter(project_id=project if of_project else None, range=Period.ALL, provider="zeta")
     every = [run for page in await _pages(reading, run_filter, Direction.OLDER, now) for run in page.runs]
 
