@@ -21,11 +21,18 @@ from runtally.models.user import Membership, Role, User
 from tests.factories import make_run
 from tests.serving import INGEST_KEY, settings_for
 from webapp.app import create_app
+from webapp.charts import specs
 
 Post = Callable[..., Awaitable[None]]
 SignIn = Callable[..., Awaitable[Browser]]
 Invite = Callable[..., Awaitable[tuple[Browser, str]]]
 PASSWORD = "correct horse battery"
+
+
+@pytest.fixture(scope="session", autouse=True)
+async def specs_of_charts() -> None:
+    """A page is the same the second time: the first one of a process may be sent before the specs of its charts are built."""
+    await specs.prepare()
 
 
 @pytest.fixture
