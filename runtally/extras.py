@@ -18,7 +18,6 @@ class Extra(StrEnum):
     OIDC = "oidc"
     OTEL = "otel"
     PARQUET = "parquet"
-    REDIS = "redis"
 
     @property
     def is_installed(self) -> bool:
@@ -48,7 +47,6 @@ _MODULES = {
     Extra.OIDC: ("joserfc",),
     Extra.OTEL: ("opentelemetry.exporter.otlp.proto.http",),
     Extra.PARQUET: ("arro3",),
-    Extra.REDIS: ("redis",),
 }
 
 
@@ -60,5 +58,3 @@ def check(settings: Settings) -> None:
         Extra.PARQUET.require("ARCHIVE_URL")
         if settings.archive_url.startswith("s3:"):
             Extra.ARCHIVE.require("ARCHIVE_URL of a bucket")
-    if settings.rate_limit_redis_url:
-        Extra.REDIS.require("RATE_LIMIT_REDIS_URL")

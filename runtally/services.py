@@ -104,11 +104,10 @@ class Services:
         CELL_URLS lacks a cell.
         """
         openid = OpenIdProvider(settings.openid) if settings.openid else None
-        redis_url = settings.rate_limit_redis_url.get_secret_value() if settings.rate_limit_redis_url else None
         async with (
             Connections.opened(database_url) as control,
             _of_cell(control, cell_url) as connections,
-            Limiter.opened(control.intake, redis_url) as limiter,
+            Limiter.opened(control.intake) as limiter,
             Channels.opened(Mailer.of(settings), allow_private=settings.alerts_allow_private_addresses) as channels,
         ):
             prices = LivePrices(control.working)
@@ -142,8 +141,12 @@ def _jobs(settings: Settings, control: Database, cells: Cells, prices: LivePrice
     """Return what is done once, not for each cell."""
     repricer = Repricer(control, cells.databases, prices, clock, queued=bool(settings.service_sync_sign))
     eraser = Eraser(control, lambda: [(cell.name, _places(control, cell)) for cell in cells.every], clock)
-    jobs = [job("prices", prices.refresh), job("repricing", repricer.work), job("erasing", eraser.work)]
-    return jobs if settings.rate_limit_redis_url else [*jobs, expire_limits_job(control)]
+    return [
+        job("prices", prices.refresh),
+        job("repricing", repricer.work),
+        job("erasing", eraser.work),
+        expire_limits_job(control),
+    ]
 
 
 def _places(control: Database, cell: Cell) -> Places:

@@ -229,9 +229,6 @@ class Settings(BaseSettings):
     wrong_key_limit_per_minute: int = Field(
         20, ge=1, description="Wrong keys per minute and address; after that, requests with a key wait."
     )
-    rate_limit_redis_url: SecretStr | None = Field(
-        None, description="Redis that counts rate limits, needs the extra `redis`; the database does without it."
-    )
     metrics_token: Secrets = Field(
         (),
         description="Token with which Prometheus reads /metrics; without it that is closed. Several, comma-separated, are "

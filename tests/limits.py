@@ -1,19 +1,12 @@
-"""Limits in plain Python, with a clock that tests move, to compare the real ones with; a database without time, and a Redis, where there is one."""
+"""Limits in plain Python, with a clock that tests move, to compare the real ones with; and a database without time."""
 
 import asyncio
-import shutil
-import subprocess
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-
-import pytest
-from redis import Redis
-from redis.exceptions import RedisError
+from collections.abc import Mapping
 
 from runtally.clock import system_clock
+from runtally.limits.limiter import LimitStore
 from runtally.limits.rate import Grant, Rate
-from tests.serving import START_SECONDS, Postgres, free_port
+from tests.serving import Postgres
 
 
 class Clock:
@@ -26,7 +19,7 @@ class Clock:
         return self.now_ns
 
 
-class PlainStore:
+class PlainStore(LimitStore):
     """Takes one slot after the other, as the rule is written in words, and remembers what it was asked."""
 
     def __init__(self, clock: Clock) -> None:
@@ -60,32 +53,3 @@ def create_without_time(postgres: Postgres, name: str) -> str:
     url = postgres.create_seeded(name)
     postgres.stop_clock(url, system_clock(), "clock_timestamp")
     return url
-
-
-@contextmanager
-def running_redis() -> Iterator[str]:
-    """A Redis of the test's own, and its URL; the test is skipped on a machine without one."""
-    program = shutil.which("redis-server")
-    if program is None:
-        pytest.skip("there is no redis-server on this machine")
-    port = free_port()
-    process = subprocess.Popen(  # noqa: S603  # The program that was found.
-        [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"],
-        stdout=subprocess.DEVNULL,
-    )
-    try:
-        _wait_until_it_answers(port)
-        yield f"redis://127.0.0.1:{port}/0"
-    finally:
-        process.terminate()
-        process.wait(START_SECONDS)
-
-
-def _wait_until_it_answers(port: int) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    with Redis(port=port) as redis:
-        while time.monotonic() < deadline:
-            with suppress(RedisError):
-                if redis.ping():
-                    return
-    raise TimeoutError(port)

@@ -1,8 +1,8 @@
 """Limiter: query the store as rarely as possible, with the same decisions as if each request queried it.
 
 Requests that arrive during a query are put together in the next one, so that a busy worker sends one query for many. A
-key that is used up until a certain moment is refused locally until then: a TAT never moves back. The store is Redis, or a
-table in Postgres that all workers share, where one statement decides.
+key that is used up until a certain moment is refused locally until then: a TAT never moves back. The store is a table in
+Postgres that all workers share, where one statement decides.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from time import monotonic_ns
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Self
 
 import structlog
 
@@ -21,41 +21,21 @@ from runtally.limits.rate import Decision, Grant, Rate
 from runtally.waiter import Waiter
 
 
-class LimitStore(Protocol):
-    """Counts for all workers at once."""
+class LimitStore:
+    """Counts for all workers at once, in an unlogged Postgres table."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     async def take(self, rate: Rate, wanted: Mapping[str, int]) -> Mapping[str, Grant]:
         """Grant as many of the wanted requests of each key as the rate allows, in one atomic step.
 
         Raises `StoreUnavailable`.
         """
-        ...
-
-
-class PostgresStore:
-    """A store in an unlogged Postgres table, for installations without Redis."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def take(self, rate: Rate, wanted: Mapping[str, int]) -> Mapping[str, Grant]:
         async with self._database.connection() as connection:
             arguments = list(wanted), list(wanted.values()), rate.count, rate.interval_ns
             rows = await connection.fetch(TAKE, *arguments, timeout=STATEMENT_SECONDS)
         return {row["key"]: Grant(row["granted"], row["busy_ns"]) for row in rows}
-
-
-@asynccontextmanager
-async def opened_store(database: Database, redis_url: str | None) -> AsyncIterator[LimitStore]:
-    """Open the store in Redis if there is a URL, else in Postgres. Raises `SettingsError` when Redis cannot be used."""
-    if redis_url:
-        # Redis is an extra: its client is installed only where it is used.
-        from runtally.limits.redis_store import RedisStore  # noqa: PLC0415
-
-        async with RedisStore.opened(redis_url) as redis:
-            yield redis
-        return
-    yield PostgresStore(database)
 
 
 # Use the database's clock, so that servers need not agree on the time. It is read once, after the row was locked, so
@@ -120,18 +100,14 @@ class Limiter:
 
     @classmethod
     @asynccontextmanager
-    async def opened(cls, database: Database, redis_url: str | None) -> AsyncIterator[Self]:
-        """Open a limiter over Redis if it is configured, else over the database.
-
-        Raises `SettingsError` when Redis cannot be used.
-        """
-        async with opened_store(database, redis_url) as store:
-            limiter = cls(store)
-            try:
-                yield limiter
-            finally:
-                if limiter._task is not None:
-                    await limiter._task
+    async def opened(cls, database: Database) -> AsyncIterator[Self]:
+        """Open a limiter over the database; in the end it waits for the last answer."""
+        limiter = cls(LimitStore(database))
+        try:
+            yield limiter
+        finally:
+            if limiter._task is not None:
+                await limiter._task
 
     async def take(self, key: str, rate: Rate) -> Decision:
         """Count one request against the key's limit; a refused request is not counted.

@@ -14,18 +14,18 @@ from runtally.access.scopes import Scope
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
+from runtally.errors import StoreUnavailable
+from runtally.limits.limiter import LimitStore
 from runtally.settings import Settings
 from tests.assertions import assert_error
 from tests.factories import make_run
-from tests.limits import create_without_time, running_redis
-from tests.serving import INGEST_KEY, Postgres, Server, client_of, free_port, running_server, settings_for
+from tests.limits import create_without_time
+from tests.serving import INGEST_KEY, Postgres, Server, client_of, running_server, settings_for
 from webapp.app import create_app
 
 PER_PROJECT = 5
 # What a worker knows without the store it knows until the next slot, by its own clock: few slots, so that they are far apart.
 PER_ADDRESS = 2
-# Redis's clock goes on, so a test must end before a slot becomes free: this many have one each 30 seconds.
-PER_PROJECT_IN_REDIS = 2
 RIGHT = {"Authorization": f"Bearer {INGEST_KEY}"}
 WRONG = {"Authorization": "Bearer wrong-key"}
 
@@ -286,26 +286,14 @@ async def test_a_project_key_is_limited_as_its_project_is_whether_the_body_names
     assert [response.status_code for response in (by_key, shared, one_more)] == [200, 200, 429]
 
 
-async def test_redis_counts_for_all_workers_where_there_is_one(
-    database: Database, database_url: str, project_id: str
+async def test_ingest_is_closed_while_the_store_of_limits_is_away(
+    database_url: str, project_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with (
-        running_redis() as redis_url,
-        running_server(
-            database_url, workers=2, SVC_RATE_LIMIT_PER_MINUTE=str(PER_PROJECT_IN_REDIS), RATE_LIMIT_REDIS_URL=redis_url
-        ) as server,
-    ):
-        responses = await post_from_many(server, 20, RIGHT, project_id)
+    async def take(*_: object) -> None:
+        raise StoreUnavailable
 
-    async with database.connection() as connection:
-        in_database = await connection.fetchval("SELECT count(*) FROM rate_limits WHERE key LIKE '%' || $1", project_id)
-    passed = Counter(response.status_code for response in responses)
-    assert passed == {200: PER_PROJECT_IN_REDIS, 429: 20 - PER_PROJECT_IN_REDIS}
-    assert in_database == 0
-
-
-async def test_ingest_is_closed_while_the_store_of_limits_is_away(database_url: str, project_id: str) -> None:
-    app = create_app(settings_for(database_url, rate_limit_redis_url=f"redis://127.0.0.1:{free_port()}/0"))
+    monkeypatch.setattr(LimitStore, "take", take)
+    app = create_app(settings_for(database_url))
     async with app.test_app():
         response = await app.test_client().post("/api/ingest", json=make_run(projectId=project_id), headers=RIGHT)
 

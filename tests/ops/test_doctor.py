@@ -311,8 +311,8 @@ def test_a_secret_that_is_replaced_keeps_the_hashes_of_names_or_is_a_warning(emp
 def test_settings_that_need_each_other_are_named_together(
     empty_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "redis" else find_spec(name))
-    half = {"OIDC_ISSUER": "https://id.example.com", "RATE_LIMIT_REDIS_URL": "redis://127.0.0.1:1/0"}
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "arro3" else find_spec(name))
+    half = {"OIDC_ISSUER": "https://id.example.com", "ARCHIVE_URL": "/nowhere"}
 
     result = runtally("doctor", empty_database_url, SERVICE_SYNC_URL="http://x:port", **half)
 
@@ -320,18 +320,10 @@ def test_settings_that_need_each_other_are_named_together(
     assert states_of(result) == {"settings": "fail"}
     for part in (
         "Set OIDC_ISSUER, OIDC_CLIENT_ID and OIDC_CLIENT_SECRET",
-        "RATE_LIMIT_REDIS_URL needs",
+        "ARCHIVE_URL needs",
         "SERVICE_SYNC",
     ):
         assert part in result.output
-
-
-def test_a_redis_that_is_away_is_a_failure(empty_database_url: str) -> None:
-    pytest.importorskip("redis")
-    result = runtally("doctor", empty_database_url, RATE_LIMIT_REDIS_URL=f"redis://127.0.0.1:{free_port()}/0")
-
-    assert result.exit_code == 1
-    assert "RATE_LIMIT_REDIS_URL" in message_of(result, "redis")
 
 
 def test_mail_that_has_no_sender_is_a_warning(empty_database_url: str) -> None:

@@ -107,7 +107,7 @@ def test_the_package_says_of_which_commit_it_is(installed: Path, data_dir: Path)
     ("settings", "extra"),
     [
         ({"OIDC_ISSUER": "https://id.example.com", "OIDC_CLIENT_ID": "us", "OIDC_CLIENT_SECRET": "s"}, "oidc"),
-        ({"RATE_LIMIT_REDIS_URL": "redis://127.0.0.1:1/0"}, "redis"),
+        ({"ARCHIVE_URL": "/nowhere"}, "parquet"),
     ],
 )
 def test_a_setting_whose_library_is_missing_names_the_extra_before_anything_starts(

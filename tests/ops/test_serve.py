@@ -193,13 +193,13 @@ def test_dev_mode_is_refused_where_others_can_reach_it(data_dir: Path) -> None:
 
 def test_settings_that_would_end_it_are_refused_before_anything_is_started(data_dir: Path) -> None:
     half = environment(
-        data_dir, OIDC_ISSUER="https://id.example.com", RATE_LIMIT_REDIS_URL="http://nowhere", SERVICE_DEV_MODE="1"
+        data_dir, OIDC_ISSUER="https://id.example.com", SERVICE_SYNC_URL="http://x:port", SERVICE_DEV_MODE="1"
     )
 
     refused = commands.run("serve", "--provision", "--host", "0.0.0.0", "--workers", "2", environment=half)  # noqa: S104  # Refused.
 
     assert (refused.code, refused.out) == (1, "")
-    for name in ("OIDC_CLIENT_SECRET", "RATE_LIMIT_REDIS_URL", "SERVICE_DEV_MODE_ALLOW_REMOTE"):
+    for name in ("OIDC_CLIENT_SECRET", "SERVICE_SYNC_URL", "SERVICE_DEV_MODE_ALLOW_REMOTE"):
         assert name in refused.err
     assert list(data_dir.iterdir()) == []
 

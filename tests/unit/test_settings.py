@@ -25,7 +25,6 @@ def test_the_settings_do_not_show_the_passwords_of_urls() -> None:
         database_url=url,
         reporting_database_url=url,
         cell_urls=f"eu={url}",
-        rate_limit_redis_url=url,
         service_sync_url="https://me:hunter2@receiver",
         secret_key="hunter2",
     )

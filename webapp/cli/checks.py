@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 from runtally import extras
 from runtally.errors import MissingExtra, SettingsError
-from runtally.extras import Extra
 from runtally.settings import MAIN, Settings
 
 
@@ -60,20 +59,11 @@ def _check_receiver(settings: Settings) -> None:
         sync_url(settings.service_sync_url)
 
 
-def _check_redis(settings: Settings) -> None:
-    if settings.rate_limit_redis_url is not None and Extra.REDIS.is_installed:
-        # Redis is an extra: its client may be missing where it is not used.
-        from runtally.limits.redis_store import redis_at  # noqa: PLC0415
-
-        redis_at(settings.rate_limit_redis_url.get_secret_value())
-
-
 _CHECKS: tuple[Callable[[Settings], object], ...] = (
     _check_dev_mode,
     _check_databases,
     _check_cells,
     lambda settings: settings.openid,
     _check_receiver,
-    _check_redis,
     extras.check,
 )

@@ -23,7 +23,6 @@ from runtally.doctor import (
 )
 from runtally.embedded.server import database_url
 from runtally.errors import SettingsError, StoreUnavailable
-from runtally.limits.rate import per_minute
 from runtally.settings import Settings, load_settings
 from runtally.usage.upkeep.verify_queries import verify_sums
 from webapp.cli import out_of_reach
@@ -75,8 +74,6 @@ def _findings() -> Iterator[Finding]:
         yield asyncio.run(_examine_reporting(settings.reporting_database_url))
     if settings.read_database_url:
         yield asyncio.run(_examine_replica(settings.read_database_url))
-    if settings.rate_limit_redis_url:
-        yield asyncio.run(_examine_redis(settings.rate_limit_redis_url.get_secret_value()))
     if settings.public_url:
         yield examine_public_url(settings.public_url.rstrip("/"))
 
@@ -137,15 +134,3 @@ async def _examine_replica(url: str) -> Finding:
             return Finding("replica", State.OK, "it answers")
     except StoreUnavailable as error:
         return Finding("replica", State.WARN, out_of_reach(error, "READ_DATABASE_URL"))
-
-
-async def _examine_redis(url: str) -> Finding:
-    # Redis is an extra: its client may be missing where it is not used.
-    from runtally.limits.redis_store import RedisStore  # noqa: PLC0415
-
-    try:
-        async with RedisStore.opened(url) as store:
-            await store.take(per_minute(1), {})
-    except StoreUnavailable:
-        return Finding("redis", State.FAIL, "it does not answer; check RATE_LIMIT_REDIS_URL, and that the server runs")
-    return Finding("redis", State.OK, "it answers")

@@ -56,11 +56,7 @@ def mcp(*, over_http: bool, host: str, port: int) -> None:
 
         from webapp.mcp.http import http_app  # noqa: PLC0415  # As above.
 
-        redis_url = settings.rate_limit_redis_url
-        async with (
-            _served(settings, database) as server,
-            Limiter.opened(database, redis_url.get_secret_value() if redis_url else None) as limiter,
-        ):
+        async with _served(settings, database) as server, Limiter.opened(database) as limiter:
             app = http_app(server, database, limiter, settings, system_clock)
             config = uvicorn.Config(app, host=host, port=port, log_config=None, access_log=False, server_header=False)
             click.echo(f"Serving the Model Context Protocol on http://{host}:{port}/mcp; Ctrl-C ends it.", err=True)

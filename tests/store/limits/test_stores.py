@@ -1,35 +1,25 @@
-"""The shared stores grant exactly what the rule allows, however many ask at the same time."""
+"""The shared store grants exactly what the rule allows, however many ask at the same time."""
 
 import asyncio
-import subprocess
-import sys
 import uuid
-from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 
 import pytest
-from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
 from runtally.db.database import Database
-from runtally.errors import SettingsError, StoreUnavailable
-from runtally.limits.limiter import LimitStore, PostgresStore, delete_idle_keys
+from runtally.limits.limiter import LimitStore, delete_idle_keys
 from runtally.limits.rate import Grant, Rate
-from runtally.limits.redis_store import KEY_START, RedisStore
-from tests.limits import running_redis
-from tests.serving import free_port
 
 SECOND = 1_000_000_000
 TEN = Rate(10)
 
 
 class Shared:
-    """A store, and a way to let time pass for one of its keys."""
+    """The store, and a way to let time pass for one of its keys."""
 
-    def __init__(self, store: LimitStore, database: Database, redis: "Redis | None" = None) -> None:
-        self._store = store
+    def __init__(self, database: Database) -> None:
+        self._store = LimitStore(database)
         self._database = database
-        self._redis = redis
 
     async def take(self, key: str, wanted: int = 1, rate: Rate = TEN) -> Grant:
         return (await self._store.take(rate, {key: wanted}))[key]
@@ -38,29 +28,15 @@ class Shared:
         return {key: grant.granted for key, grant in (await self._store.take(rate, wanted)).items()}
 
     async def pass_time(self, key: str, seconds: int) -> None:
-        if self._redis is not None:
-            await self._redis.hincrby(KEY_START + key, "s", -seconds)
-            return
         async with self._database.connection() as connection:
             await connection.execute(
                 "UPDATE rate_limits SET tat_ns = tat_ns - $2 WHERE key = $1", key, seconds * SECOND
             )
 
 
-@pytest.fixture(scope="module")
-def redis_url() -> Iterator[str]:
-    with running_redis() as url:
-        yield url
-
-
-@pytest.fixture(params=["postgres", "redis"])
-async def shared(request: pytest.FixtureRequest, database: Database) -> AsyncIterator[Shared]:
-    if request.param == "postgres":
-        yield Shared(PostgresStore(database), database)
-        return
-    url = request.getfixturevalue("redis_url")
-    async with RedisStore.opened(url) as store, Redis.from_url(url) as redis:
-        yield Shared(store, database, redis)
+@pytest.fixture
+def shared(database: Database) -> Shared:
+    return Shared(database)
 
 
 @pytest.fixture
@@ -153,7 +129,7 @@ async def test_the_counts_are_not_written_to_the_log_of_the_database(database: D
 
 
 async def test_idle_keys_are_forgotten_and_busy_ones_are_not(database: Database, key: str) -> None:
-    shared = Shared(PostgresStore(database), database)
+    shared = Shared(database)
     await shared.take(f"{key}-idle")
     await shared.take(f"{key}-busy")
     await shared.pass_time(f"{key}-idle", 7)
@@ -163,35 +139,3 @@ async def test_idle_keys_are_forgotten_and_busy_ones_are_not(database: Database,
         left = await connection.fetch("SELECT key FROM rate_limits WHERE starts_with(key, $1)", key)
 
     assert [row["key"] for row in left] == [f"{key}-busy"]
-
-
-async def test_redis_forgets_idle_keys_by_itself(redis_url: str, key: str) -> None:
-    async with RedisStore.opened(redis_url) as store, Redis.from_url(redis_url) as redis:
-        await store.take(TEN, {key: 2})
-
-        assert 0 < await redis.pttl(KEY_START + key) <= 12_000
-
-
-async def test_a_redis_out_of_reach_is_a_store_out_of_reach() -> None:
-    async with RedisStore.opened(f"redis://127.0.0.1:{free_port()}/0") as store:
-        with pytest.raises(StoreUnavailable) as raised:
-            await store.take(TEN, {"k": 1})
-
-    assert isinstance(raised.value.__cause__, RedisError | OSError)
-
-
-async def test_a_wrong_redis_url_is_named_and_not_repeated() -> None:
-    with pytest.raises(SettingsError) as raised:
-        async with RedisStore.opened("postgres://user:hunter2@host/0"):
-            pass
-
-    assert "RATE_LIMIT_REDIS_URL" in str(raised.value)
-    assert "hunter2" not in str(raised.value)
-
-
-def test_redis_has_a_client_that_is_no_part_of_the_usual_installation() -> None:
-    script = "import sys; sys.modules['redis'] = None\nimport webapp.app\nimport runtally.limits.redis_store"
-
-    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)  # noqa: S603
-
-    assert "SettingsError: RATE_LIMIT_REDIS_URL needs Redis's client" in result.stderr

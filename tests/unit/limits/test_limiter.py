@@ -1,8 +1,7 @@
 """The limiter decides what the store would, and asks it less often."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import cast
 
 import pytest
@@ -168,35 +167,23 @@ async def test_a_refusal_that_is_certain_no_more_makes_room_for_another(monkeypa
     assert limiter.refusal("first", TEN) is None
 
 
-async def test_the_store_stays_open_until_the_last_question_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    store, opened_with, closed_after = PlainStore(Clock()), list[object](), list[int]()
-    answered = 0
+async def test_the_last_question_is_answered_before_the_limiter_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    answered = list[Mapping[str, Grant]]()
 
-    class Store:
+    class Store(PlainStore):
         async def take(self, rate: Rate, wanted: Mapping[str, int]) -> Mapping[str, Grant]:
-            nonlocal answered
-            found = await store.take(rate, wanted)
-            answered += 1
-            return found
+            answered.append(await super().take(rate, wanted))
+            return answered[-1]
 
-    @asynccontextmanager
-    async def opened_store(*given: object) -> AsyncIterator[Store]:
-        opened_with.append(given)
-        yield Store()
-        closed_after.append(answered)
+    store = Store(Clock())
+    monkeypatch.setattr(module, "LimitStore", lambda _: store)
 
-    monkeypatch.setattr(module, "opened_store", opened_store)
-    database = cast("Database", object())
-
-    async with Limiter.opened(database, "redis://here"):
-        pass
-    async with Limiter.opened(database, None) as limiter:
+    async with Limiter.opened(cast("Database", object())) as limiter:
         asking = asyncio.create_task(limiter.take("k", TEN))
         await store.is_asked.wait()
 
+    assert len(answered) == 1
     assert (await asking).granted
-    assert opened_with == [(database, "redis://here"), (database, None)]
-    assert closed_after == [0, 1]
 
 
 def test_ten_thousand_keys_are_remembered() -> None:
