@@ -2,7 +2,7 @@
 
 from api.managed.alerts import ManagedAlertChannel, ManagedAlertRule
 from api.managed.kind import Resource
-from api.managed.of_control import ManagedDiscount, ManagedKey, ManagedLink, ManagedPrice
+from api.managed.of_control import ManagedDiscount, ManagedKey, ManagedLink, ManagedPrice, ManagedUser
 from api.managed.of_projects import (
     ManagedBudget,
     ManagedExperiment,
@@ -13,6 +13,7 @@ from api.managed.of_projects import (
 
 KINDS: tuple[type[Resource], ...] = (
     ManagedProject,
+    ManagedUser,
     ManagedKey,
     ManagedLink,
     ManagedPrice,

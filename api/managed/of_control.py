@@ -1,22 +1,67 @@
-"""What is stored apart from runs: keys, shared links, prices and discounts."""
+"""What is stored apart from runs: users, keys, shared links, prices and discounts."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from msgspec import Meta, defstruct, field
 
 from api.managed.kind import At, Key, Moment, OfAll, Resource
-from runtally.access import keys, shared_links
+from runtally.access import invitations, keys, shared_links, users
 from runtally.access.keys import is_active
-from runtally.access.scopes import Scope, parse_scopes
+from runtally.access.scopes import Grant, Scope, parse_scopes
 from runtally.errors import Detail, InvalidName, InvalidPrice, InvalidScope
 from runtally.models.price import PriceEntry, PriceSource, ProjectDiscount
+from runtally.models.user import Role
 from runtally.pricing import discounts, entries
 from runtally.pricing.draft import FIELDS, Draft, as_text, read_draft
 from runtally.pricing.providers import provider_key
+
+
+class ManagedUser(Resource, frozen=True, kw_only=True):
+    """The role of a user in a project, or of an admin. Who has no account is invited, and gets all of their roles with it."""
+
+    kind = "users"
+    keyed_by = ("project_id", "email")
+    scope = Scope.ADMIN
+    form: ClassVar = {"project": "projectId"}
+
+    project_id: Annotated[str, Meta(max_length=128, description="Project; empty for an admin.")]
+    email: Annotated[str, Meta(description="Address to sign in with. Who has no account gets a link: `secret`.")]
+    role: Annotated[str, Meta(description="viewer or member of a project, or admin.")]
+
+    @classmethod
+    async def read(cls, at: At, project_id: str) -> list[Self]:
+        invited = [one for one in await invitations.pending(at.control, at.now) if (one.project_id or "") == project_id]
+        found = [*((one.email, one.role) for one in invited), *await users.roles_of(at.control, project_id)]
+        return [cls(project_id=project_id, email=email or "", role=role or "") for email, role in found]
+
+    def normal(self, _at: At, _known: Mapping[Key, Self]) -> Self:
+        return self.replace(email=users.parse_email(self.email))
+
+    async def save(self, at: At, _before: Self | None) -> str | None:
+        if self.role not in set(Role):
+            raise users.refused("role", "Choose viewer, member or admin.")
+        grant, cell = Grant(Role(self.role), self.project_id or None), await at.cell(self.project_id)
+        user = await users.find_by_email(at.control, self.email)
+        if user is None:
+            token = await invitations.invite(at.control, cell, at.now, at.by, self.email, grant)
+            return f"{at.services.settings.public_url or ''}/join?token={token}"
+        if user.is_admin and self.project_id:
+            raise users.refused("email", "This is an admin, who has every project: take that role away first.")
+        await users.set_role(at.control, cell, at.by, await users.get(at.control, user.id, is_locked=True), grant)
+        return None
+
+    async def remove(self, at: At) -> None:
+        if user := await users.find_by_email(at.control, self.email):
+            account = await users.get(at.control, user.id, is_locked=True)
+            await users.remove_role(at.control, at.by, account, self.project_id or None)
+            return
+        for one in await invitations.pending(at.control, at.now):
+            if (one.project_id or "", one.email) == self.which:
+                await invitations.withdraw(at.control, at.by, one.id)
 
 
 class _Named(Resource, frozen=True, kw_only=True):

@@ -67,7 +67,8 @@ async def _joined(
     # The first admin comes in by the link that the server printed: nobody else could give them their role.
     if email.rpartition("@")[2] not in settings.domains or not await users.any_exist(session):
         return None
-    role, project_id = (Role(settings.role[0]), settings.role[1]) if settings.role else (None, None)
-    if role is not None and project_id is not None:
-        await users.demand_project(cell, Grant(role, project_id))
-    return await invitations.join(session, now, newcomer, role, project_id)
+    if settings.role is None:
+        return await invitations.join(session, now, newcomer)
+    grant = Grant(Role(settings.role[0]), settings.role[1])
+    await users.demand_project(cell, grant)
+    return await invitations.join(session, now, newcomer, grant)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from sqlmodel import col, delete, select
+from sqlmodel import col, delete, or_, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 from sqlmodel.sql.expression import SelectOfScalar
 
@@ -52,7 +52,7 @@ async def set_up(session: AsyncSession, now: datetime) -> str | None:
 async def invite(  # noqa: PLR0913, PLR0917  # Two sessions, and what the link is for.
     session: AsyncSession, cell: AsyncSession, now: datetime, by: Actor, email: str, grant: Grant
 ) -> str:
-    """The token of a link for this address, in place of one that it had before.
+    """The token of a link for this address, in place of one that it had before for the same project.
 
     `cell` is the one of the grant's project. Raises `InvalidUser`, and `NotFound` when there is no such project.
     """
@@ -60,7 +60,8 @@ async def invite(  # noqa: PLR0913, PLR0917  # Two sessions, and what the link i
     await users.demand_project(cell, grant)
     if await users.find_by_email(session, email):
         raise users.refused("email", "This address has an account already; give it a role instead.")
-    await session.exec(delete(Invitation).where(col(Invitation.email) == email))
+    for_the_same = col(Invitation.project_id).is_not_distinct_from(grant.project_id)
+    await session.exec(delete(Invitation).where(col(Invitation.email) == email, for_the_same))
     record(session, by, Change("user.invited", email, grant.project_id, after={"role": grant.role}))
     return _made(session, now, LIFETIME, email=email, role=grant.role, project_id=grant.project_id)
 
@@ -91,35 +92,40 @@ async def claimed(session: AsyncSession, now: datetime, token: str) -> Invitatio
 
 
 async def accept(session: AsyncSession, now: datetime, invitation: Invitation, newcomer: Newcomer) -> User:
-    """The user that the link makes; the invitation must be `claimed`. Raises `InvalidUser`."""
+    """The user that the link makes, with all roles to which their address is invited; the invitation must be `claimed`.
+
+    Raises `InvalidUser`.
+    """
     email = invitation.email or users.parse_email(newcomer.email)
     if await users.find_by_email(session, email):
         raise users.refused("email", "This address has an account already; sign in with it.")
-    user = await join(session, now, replace(newcomer, email=email), Role(invitation.role or ""), invitation.project_id)
-    await session.delete(invitation)
+    further = [one for one in await pending(session, now) if one.email == email and one is not invitation]
+    grants = [Grant(Role(one.role or ""), one.project_id) for one in (invitation, *further)]
+    user = await join(session, now, replace(newcomer, email=email), *grants)
     # The second to arrive can no longer become the first admin.
-    await session.exec(delete(Invitation).where(col(Invitation.email).is_(None)))
+    used = or_(col(Invitation.email).is_(None), col(Invitation.email) == email)
+    await session.exec(delete(Invitation).where(used))
     return user
 
 
-async def join(
-    session: AsyncSession, now: datetime, newcomer: Newcomer, role: Role | None, project_id: str | None
-) -> User:
-    """Make the account of somebody who may come in, with a role if they have one. Raises `InvalidUser`."""
+async def join(session: AsyncSession, now: datetime, newcomer: Newcomer, *grants: Grant) -> User:
+    """Make the account of somebody who may come in, with the roles that they have. Raises `InvalidUser`."""
     user = User(
         id=uuid7(),
         email=newcomer.email,
         name=users.parse_name(newcomer.name),
         password_hash=newcomer.password_hash,
-        is_admin=role is Role.ADMIN,
+        is_admin=any(one.role is Role.ADMIN for one in grants),
         created_at=now,
     )
     session.add(user)
     await session.flush()
-    if project_id is not None and role is not None:
-        session.add(Membership(project_id=project_id, user_id=user.id, role=role))
     by = user_actor(user.id, user.email, {}, is_admin=user.is_admin)
-    record(session, by, Change("user.joined", user.email, project_id, after={"name": user.name, "role": role}))
+    for grant in grants or (None,):
+        role, project_id = (grant.role, grant.project_id) if grant else (None, None)
+        if project_id is not None:
+            session.add(Membership(project_id=project_id, user_id=user.id, role=str(role)))
+        record(session, by, Change("user.joined", user.email, project_id, after={"name": user.name, "role": role}))
     return user
 
 

@@ -65,6 +65,16 @@ async def list_all(session: AsyncSession) -> Sequence[Account]:
     return [Account(user, roles[user.id]) for user in users]
 
 
+async def roles_of(session: AsyncSession, project_id: str) -> Sequence[tuple[str, str]]:
+    """List who has a role in a project, by address; with a blank id the admins, whose roles in projects say nothing."""
+    if not project_id:
+        admins = select(User.email).where(col(User.is_admin)).order_by(User.email)
+        return [(email, Role.ADMIN) for email in await session.exec(admins)]
+    members = select(User.email, Membership.role).join(Membership, col(Membership.user_id) == User.id)
+    these = members.where(Membership.project_id == project_id, ~col(User.is_admin))
+    return (await session.exec(these.order_by(User.email))).all()
+
+
 async def get(session: AsyncSession, user_id: UUID, *, is_locked: bool = False) -> Account:
     """Return the user with this id, and their roles; one that is locked nobody else changes until the transaction ends.
 

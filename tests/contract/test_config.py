@@ -8,7 +8,12 @@ from textwrap import dedent
 import pytest
 import yaml
 
+from runtally.access import invitations
+from runtally.access.invitations import Newcomer
+from runtally.access.scopes import Grant
+from runtally.clock import system_clock
 from runtally.db.database import Database
+from runtally.models.user import Role
 from tests.commands import Finished, run_beside
 from tests.serving import Server
 
@@ -122,6 +127,44 @@ async def test_what_is_exported_is_applied_without_a_change_and_what_it_lacks_is
     assert kept.out == f"~ budgets {team} month\n    amountUSD: 12.34 -> 20\n"
     pruned = await command("apply", "FILE", "--prune", "budgets", text=yaml.safe_dump(changed))
     assert pruned.out == f"- budgets {team} model day\n", pruned.err
+
+
+async def test_users_have_the_roles_that_the_file_gives_them(
+    command: Command, database: Database, team: str, project_id: str
+) -> None:
+    of_ada, of_bob, root = f"ada@{team}.example", f"bob@{team}.example", f"root@{team}.example"
+    for email, is_admin in ((of_ada, False), (root, True)):
+        async with database.session() as session:
+            newcomer = Newcomer(email, "Somebody", "a hash")
+            await invitations.join(session, system_clock(), newcomer, *([Grant(Role.ADMIN, None)] if is_admin else []))
+    text = f"""\
+        projects:
+        - {{projectId: {team}}}
+        users:
+        - {{projectId: {team}, email: {of_ada.upper()}, role: member}}
+        - {{projectId: {team}, email: {of_bob}, role: viewer}}
+        """
+
+    made = await command("apply", "FILE", text=text)
+
+    assert made.err == "3 made, 0 changed, 0 deleted, 0 unchanged.\n", made.err
+    assert made.out.count("secret, shown this once: ") == 1
+    assert "/join?token=" in made.out
+    assert (await command("apply", "FILE", text=text)).err == "0 made, 0 changed, 0 deleted, 3 unchanged.\n"
+    exported = yaml.safe_load((await command("export", "--project", team)).out)
+    assert sorted((one["email"], one["role"]) for one in exported["users"]) == [(of_ada, "member"), (of_bob, "viewer")]
+    assert {"email": root, "projectId": "", "role": "admin"} in yaml.safe_load((await command("export")).out)["users"]
+    lowered = await command("apply", "FILE", text=text.replace(of_bob, root))
+    assert ":5: users[1].email: This is an admin, who has every project" in lowered.err, lowered.err
+
+    fewer = text.replace("member", "viewer").replace(
+        f"        - {{projectId: {team}, email: {of_bob}, role: viewer}}\n", ""
+    )
+    pruned = await command("apply", "FILE", "--prune", "users", text=fewer)
+
+    assert pruned.err == "0 made, 1 changed, 1 deleted, 1 unchanged.\n"
+    assert f'~ users {team} {of_ada}\n    role: "member" -> "viewer"\n' in pruned.out
+    assert f"- users {team} {of_bob}\n" in pruned.out
 
 
 REFUSED = {

@@ -38,6 +38,7 @@ EACH: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "budgets": (BUDGET, {"amountUSD": 500}),
     "experiments": ({"experimentId": "v2", "maxErrorRate": 0.02}, {"maxErrorRate": 0.03, "minRuns": 5}),
     "alertRules": ({"errorRatePercent": 5.5, "latencyUnusual": True}, {"minRuns": 50, "latencyMs": 800}),
+    "users": ({"email": "bob@team.example", "role": "viewer"}, {"role": "member"}),
     "keys": ({"name": "production", "scopes": ["runs:write", "metrics:read"]}, {}),
     "links": ({"name": "for the board", "expiresAt": "2099-01-01T00:00:00Z"}, {}),
     "discounts": (
@@ -52,6 +53,7 @@ EACH: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "nameRules": ({"key": "customer", "storage": "dropped"}, {"storage": "plain"}),
 }
 """Of each kind one, and what of it is changed."""
+WITH_SECRET = {"users", "keys", "links"}
 
 
 @pytest.mark.parametrize("kind", EACH)
@@ -65,7 +67,7 @@ async def test_a_thing_is_made_read_changed_and_deleted(
 
     assert made.status_code == 201, made.text
     stored = made.json()
-    assert (kind in {"keys", "links"}) == bool(stored.pop("secret", None))
+    assert (kind in WITH_SECRET) == bool(stored.pop("secret", None))
     assert {name: stored[name] for name in sent} == sent
     assert (await client.post(path, json=sent, headers=admin)).status_code == 200
     one = f"{path}/{stored['id']}"
@@ -77,8 +79,11 @@ async def test_a_thing_is_made_read_changed_and_deleted(
     if change:
         changed = await client.put(one, json={**stored, **change}, headers={**admin, "If-Match": stored["version"]})
         assert changed.status_code == 200, changed.text
-        assert changed.json() == {**stored, **change, "version": changed.json()["version"]}
-        assert changed.json()["version"] != stored["version"]
+        is_now = changed.json()
+        # Whose role changes before they came gets another link.
+        assert (kind == "users") == bool(is_now.pop("secret", None))
+        assert is_now == {**stored, **change, "version": is_now["version"]}
+        assert is_now["version"] != stored["version"]
         assert changed.headers["ETag"] == f'"{changed.json()["version"]}"'
     if kind == "experiments":
         return
@@ -132,6 +137,10 @@ async def test_a_change_is_audited_as_its_form_is(
         ("experiments", {"experimentId": "a", "maxErrorRate": 2}, 422, ["maxErrorRate"]),
         ("experiments", {"experimentId": ""}, 422, ["experimentId"]),
         ("experiments", {"experimentId": "a", "windowRuns": 10**12}, 422, ["windowRuns"]),
+        ("users", {"email": "bob", "role": "viewer"}, 422, ["email"]),
+        ("users", {"email": "bob@team.example", "role": "owner"}, 422, ["role"]),
+        ("users", {"email": "bob@team.example", "role": "admin"}, 422, ["projectId"]),
+        ("users", {"projectId": "", "email": "bob@team.example", "role": "viewer"}, 422, ["projectId"]),
         ("keys", {"name": " ", "scopes": ["runs:write"]}, 422, ["name"]),
         ("keys", {"name": "a", "scopes": ["everything"]}, 422, []),
         ("keys", {"name": "a", "scopes": ["admin"]}, 422, []),

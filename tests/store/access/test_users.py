@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from runtally.access import invitations, passwords, users
+from runtally.access import invitations, passwords, projects, users
 from runtally.access.invitations import Newcomer
 from runtally.access.scopes import Grant, Permission, Scope, demand, may, user_actor
 from runtally.audit import OPERATOR
@@ -101,6 +101,24 @@ async def test_the_last_admin_stays_one(session: AsyncSession) -> None:
 
     with pytest.raises(InvalidUser, match="the only admin"):
         await users.remove_role(session, OPERATOR, bob, None)
+
+
+async def test_who_is_invited_to_two_projects_has_both_by_either_link(session: AsyncSession) -> None:
+    for project_id in ("search", "support"):
+        await projects.create(session, OPERATOR, project_id, NOW)
+    links = [
+        await invitations.invite(session, session, NOW, OPERATOR, BOB, Grant(role, project_id))
+        for role, project_id in ((Role.VIEWER, "search"), (Role.VIEWER, "support"), (Role.MEMBER, "search"))
+    ]
+    with pytest.raises(InvalidLink):
+        await invitations.opened(session, NOW, links[0])
+
+    account = await joined(session, links[1], BOB)
+
+    assert account.roles == {"search": Role.MEMBER, "support": Role.VIEWER}
+    assert await invitations.pending(session, NOW) == []
+    with pytest.raises(InvalidLink):
+        await invitations.opened(session, NOW, links[2])
 
 
 async def test_an_address_has_one_account_however_it_is_written(session: AsyncSession) -> None:
