@@ -6,13 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from runtally.access.scopes import Scope
 from runtally.db.database import Database
 from runtally_client import _sender
 from runtally_client.agent_files import cli, sync
 from runtally_client.agent_files.reading import Home, Notes, Run
 from runtally_client.agent_files.registry import AGENTS, read
+from tests.factories import make_key
 from tests.receiver import refuse, running_receiver
 from tests.serving import Server
 
@@ -89,7 +92,9 @@ def write_claude(home: Path) -> None:
     )
 
 
-def write_codex(home: Path) -> None:
+def write_codex(home: Path, *more: str) -> None:
+    """Write a subagent's call, and further ones of the same tokens, by the ids of their answers."""
+
     def used(place: int, response: str, number: int) -> dict[str, Any]:
         usage = {
             "input_tokens": 3_000 + number,
@@ -112,7 +117,7 @@ def write_codex(home: Path) -> None:
         used(1, "resp_of_its_parent", 900),
         {"type": "turn_context", "ordinal": 3, "payload": {"turn_id": "turn", "model": "gpt-5.1-codex"}},
         {"type": "response_item", "ordinal": 4, "payload": {"arguments": SAID}},
-        used(5, "resp_1", 1),
+        *(used(5, response, 1) for response in ("resp_1", *more)),
         {"type": "event_msg", "ordinal": 6, "payload": {"type": "token_count", "info": None}},
     )
 
@@ -524,6 +529,123 @@ async def test_a_second_sync_adds_nothing(
     runs = runs_of(home)
     sums = (sum(run.get(name, 0) for run in runs) for name in ("inputTokens", "outputTokens"))
     assert tuple(row) == (16, *sums, "ada", "ada")
+
+
+# What telemetry has sent ----------------------------------------------------------------------------------------------------
+
+
+def as_otlp(kind: str, service: str, *parts: dict[str, Any]) -> dict[str, Any]:
+    """A body of OTLP in JSON; each of its records or spans has `attributes` as a plain object."""
+
+    def values(attributes: dict[str, Any]) -> list[dict[str, Any]]:
+        return [
+            {"key": key, "value": {"intValue": str(value)} if isinstance(value, int) else {"stringValue": value}}
+            for key, value in attributes.items()
+        ]
+
+    scoped = [{**part, "attributes": values(part["attributes"])} for part in parts]
+    resource = {"attributes": values({"service.name": service})}
+    names = {"logs": ("resourceLogs", "scopeLogs", "logRecords"), "traces": ("resourceSpans", "scopeSpans", "spans")}
+    outer, inner, leaf = names[kind]
+    return {outer: [{"resource": resource, inner: [{"scope": {}, leaf: scoped}]}]}
+
+
+def telemetry() -> dict[str, tuple[str, dict[str, Any]]]:
+    """What the agents send of the calls that their files in `home` have: each, and of Codex one more of the same tokens."""
+
+    def codex(moment: str) -> dict[str, Any]:
+        counts = {"input": 3_001, "cached": 1_001, "cache_write": 201, "output": 601, "reasoning": 51}
+        event = {"event.name": "codex.sse_event", "event.kind": "response.completed", "model": "gpt-5.1-codex"}
+        named = {"conversation.id": "t-1", "event.timestamp": moment}
+        attributes = event | named | {f"{name}_token_count": count for name, count in counts.items()}
+        return {"attributes": attributes, "observedTimeUnixNano": str(len(moment))}
+
+    qwen = {
+        "event.name": "qwen-code.api_response",
+        "event.timestamp": "2026-11-20T10:00:02.251Z",
+        "session.id": "q-1",
+        "response_id": "chatcmpl-1",
+        "model": "qwen3-coder-plus",
+        "input_token_count": 700,
+        "output_token_count": 80,
+        "total_token_count": 780,
+    }
+    copilot = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.response.model": "gpt-5.1",
+        "gen_ai.provider.name": "github",
+        "gen_ai.conversation.id": "c-1",
+        "gen_ai.response.id": "resp_1",
+        "gen_ai.usage.input_tokens": 900,
+        "gen_ai.usage.output_tokens": 75,
+    }
+    ended = AT_MS * 1_000_000
+    span = {
+        "traceId": "1" * 32,
+        "spanId": "2" * 16,
+        "name": "chat",
+        "startTimeUnixNano": str(ended - 10**9),
+        "endTimeUnixNano": str(ended),
+    }
+    return {
+        "codex": ("logs", as_otlp("logs", "codex_exec", codex(AT), codex("2026-11-20T11:00:00Z"))),
+        "qwen-code": ("logs", as_otlp("logs", "qwen-code", {"attributes": qwen})),
+        "github-copilot": ("traces", as_otlp("traces", "github-copilot", {**span, "attributes": copilot})),
+    }
+
+
+@pytest.mark.parametrize(("agent", "known", "stored"), [("codex", 1, 2), ("qwen-code", 1, 1), ("github-copilot", 1, 2)])
+async def test_a_call_that_telemetry_has_reported_counts_once(  # noqa: PLR0913, PLR0917  # Fixtures.
+    server: Server,
+    database: Database,
+    project_id: str,
+    home: Path,
+    capsys: pytest.CaptureFixture[str],
+    agent: str,
+    known: int,
+    stored: int,
+) -> None:
+    # Those that name a call alike in both need not ask.
+    key = await make_key(database, project_id, Scope.RUNS_WRITE, *([Scope.RUNS_READ] if agent == "codex" else ()))
+    kind, body = telemetry()[agent]
+    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {key}"}) as client:
+        assert (await client.post(f"{server.url}/v1/{kind}", json=body)).json() == {}
+
+    where = ["--url", server.url, "--key", key, "--project", project_id, "--home", str(home), "--agent", agent]
+    for _ in range(2):
+        assert cli.main(["sync", *where]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+
+    added = stored - known - (agent == "codex")
+    assert first == f"{added} runs added, {known} there already, 0 refused."
+    assert second == f"0 runs added, {known + added} there already, 0 refused."
+    async with database.connection() as connection:
+        assert await connection.fetchval("SELECT count(*) FROM runs WHERE project_id = $1", project_id) == stored
+
+
+async def test_two_calls_with_the_same_tokens_are_one_that_telemetry_reported_and_one_that_it_did_not(
+    server: Server, database: Database, project_id: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_codex(tmp_path, "resp_2")
+    key = await make_key(database, project_id, Scope.RUNS_WRITE, Scope.RUNS_READ)
+    _, body = telemetry()["codex"]
+    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {key}"}) as client:
+        await client.post(f"{server.url}/v1/logs", json=body)
+
+    assert cli.main(["sync", "--url", server.url, "--key", key, "--project", project_id, "--home", str(tmp_path)]) == 0
+
+    assert capsys.readouterr().out == "1 runs added, 1 there already, 0 refused.\n"
+
+
+def test_a_key_that_may_not_ask_what_telemetry_reported_is_named(
+    server: Server, project_id: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--url", server.url, "--key", server.ingest_key, "--project", project_id, "--home", str(home)]
+    assert cli.main(["sync", *where]) == 0
+
+    assert "Not known: whether telemetry has reported these calls too, since the key has no scope runs:read." in (
+        capsys.readouterr().err
+    )
 
 
 def test_a_server_that_refuses_is_a_failure_that_is_said(

@@ -166,7 +166,11 @@ def _claude(record: LogRecord, place: Place, *, has_failed: bool) -> Call:
 def _gemini(agent: Agent, record: LogRecord, place: Place, *, has_failed: bool) -> Call:
     sent = record.attributes
     names = ("session.id", "event.timestamp", "model", "duration_ms", "event.name", "response_id")
-    key = (*(sent.get(name) for name in names), record.time)
+    key: tuple[object, ...] = (*(sent.get(name) for name in names), record.time)
+    if agent is QWEN and sent.get("response_id"):
+        # Its files have the same, from which the client sends the call under the same id.
+        counts = (parse.count(sent.get(name, 0)) for name in ("input_token_count", "output_token_count"))
+        key = (sent.get("session.id"), sent["response_id"], *counts)
     status = _status(sent, "status_code", "http.status_code")
     kind = parse.name(sent.get("error.type", "")) or parse.name(sent.get("error_type", ""))
     error = str(status) if status else (error_code(kind) if kind else "") or "unknown"
@@ -201,7 +205,7 @@ def _call(  # noqa: PLR0913, PLR0917  # Each argument is a field that the agents
     status = Status.SUCCESS if error is None else Status.TIMEOUT if _is_timeout(error) else Status.ERROR
     return Call(
         key=b"",
-        run_id=sha256("\0".join([agent.name, *map(str, key)]).encode()).hexdigest(),
+        run_id=_run_id(agent, *key),
         trace_id="",
         parent_id=b"",
         project_id=place.project_id,
@@ -215,6 +219,10 @@ def _call(  # noqa: PLR0913, PLR0917  # Each argument is a field that the agents
         facts=facts,
         about=described,
     )
+
+
+def _run_id(agent: Agent, *key: object) -> str:
+    return sha256("\0".join([agent.name, *map(str, key)]).encode()).hexdigest()
 
 
 def _facts(agent: Agent, sent: Attributes, resource: Attributes) -> Facts:
@@ -312,6 +320,9 @@ def add_agent(call: Call, agent: Agent, span: Span, more: frozenset[str], *, kee
     facts = call.facts
     if agent.prefers_response_model and "response_model" in facts:
         facts["model"] = facts["response_model"]
+    if agent is COPILOT and "request_id" in facts:
+        # The CLI's files have the same, from which the client sends the call under the same id.
+        call.run_id = _run_id(agent, facts["request_id"], *(facts.get(name, 0) for name in ("input", "output")))
     if "provider" in facts:
         if agent is OPENCODE:
             facts["provider"] = facts["provider"].partition(".")[0]

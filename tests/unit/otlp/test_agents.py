@@ -6,6 +6,7 @@ The records have the attributes that the real clients sent: Claude Code 2.1.197,
 
 from collections.abc import Mapping
 from decimal import Decimal
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -419,6 +420,13 @@ def test_copilot_tells_of_chats_by_spans(service: str) -> None:
         "agent": service, "agentVersion": "1.0.102", "agentName": "reviewer", "branch": "main",
         "repo": "https://github.com/acme/search.git", "costBasis": "API list price",
     }  # fmt: skip
+
+
+def test_copilots_call_is_the_run_that_its_files_have() -> None:
+    (call,) = agents_calls("github-copilot", {**COPILOT, "gen_ai.response.id": "resp_1"}, {})
+
+    # sha256 of the agent's name, the answer's id, its input and its output, with NUL between them.
+    assert call.run_id == sha256(b"github-copilot\x00resp_1\x001200\x00350").hexdigest()
 
 
 @pytest.mark.parametrize("operation", ["invoke_agent", "execute_tool", "embeddings"])

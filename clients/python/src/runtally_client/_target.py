@@ -38,25 +38,30 @@ class Target:
 
     def post(self, body: bytes) -> Answer:
         """Post a batch. Raises OSError if nothing is answered."""
+        return self._ask("POST", "/api/ingest?onError=skip", body)
+
+    def get(self, path: str) -> Answer:
+        """Ask for something. Raises OSError if nothing is answered."""
+        return self._ask("GET", path)
+
+    def _ask(self, method: str, path: str, body: bytes | None = None) -> Answer:
         from http.client import HTTPException
 
-        headers = {
-            "Content-Type": "application/json",
-            "Content-Encoding": "gzip",
-            "User-Agent": "runtally-client-python",
-        }
+        headers = {"User-Agent": "runtally-client-python"}
+        if body is not None:
+            headers |= {"Content-Type": "application/json", "Content-Encoding": "gzip"}
         if self.key:
             headers["Authorization"] = f"Bearer {self.key}"
         connection = self.connection = self.connection or self._connect()
         is_used = connection.sock is not None
         try:
-            connection.request("POST", f"{self.parts.path}/api/ingest?onError=skip", body, headers)
+            connection.request(method, f"{self.parts.path}{path}", body, headers)
             response = connection.getresponse()
             text = response.read(MAX_ANSWER_BYTES)
         except (OSError, ValueError, HTTPException) as error:
             connection.close()
             if is_used:  # The server may have closed it while it was idle: once more with a new one.
-                return self.post(body)
+                return self._ask(method, path, body)
             raise OSError from error
         return Answer(response.status, _seconds(response.getheader("Retry-After")), _json(text))
 

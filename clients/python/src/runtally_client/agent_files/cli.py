@@ -81,13 +81,11 @@ def _sync(options: argparse.Namespace) -> int:
 def _send(options: argparse.Namespace, sync: Sync) -> int:
     while True:
         notes, before = Notes(), sync.target.processed
-        is_taken = sync.send(_runs(options, notes))
+        is_taken = sync.send(_runs(options, notes), notes)
         target = sync.target
         if target.processed > before or not options.watch:
-            added = target.processed - target.duplicates
-            sys.stdout.write(
-                f"{added:,} runs added, {target.duplicates:,} there already, {target.refused:,} refused.\n"
-            )
+            added, there = target.processed - target.duplicates, target.duplicates + sync.reported
+            sys.stdout.write(f"{added:,} runs added, {there:,} there already, {target.refused:,} refused.\n")
             sys.stdout.flush()
         if not options.watch:
             _say(notes)

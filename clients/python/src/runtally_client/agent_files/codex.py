@@ -97,6 +97,7 @@ def _run(line: dict[str, Any], payload: dict[str, Any], meta: dict[str, Any], mo
             "repo": reading.repository(text(part(meta, "git"), "repository_url") or meta.get("cwd")),
             "branch": text(part(meta, "git"), "branch"),
             "agentName": "subagent" if thread != session else None,
+            "thread": thread if thread != session else None,
             "entrypoint": text(meta, "originator"),
         },
         tokens={

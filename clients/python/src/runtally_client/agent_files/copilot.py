@@ -61,10 +61,11 @@ def _run(
     if ended is None or not model:
         return None
     duration = count(usage, "duration") if "duration" in usage else None
-    session = text(start, "sessionId") or folder
+    session, tokens = text(start, "sessionId") or folder, _tokens(usage)
     return reading.call(
         NAME,
-        (text(usage, "apiCallId") or line.get("id"),),
+        # Its span has the same; a server of one's own may give an id again.
+        (text(usage, "apiCallId") or line.get("id"), *(tokens[name] for name in ("inputTokens", "outputTokens"))),
         ended - (duration or 0) / 1000,
         model,
         _provider(usage, model),
@@ -77,7 +78,7 @@ def _run(
             "agentName": agent,
             "effort": text(usage, "reasoningEffort"),
         },
-        tokens=_tokens(usage),
+        tokens=tokens,
     )
 
 

@@ -81,6 +81,7 @@ def _run(session: str, message: dict[str, Any], sessions: dict[str, tuple[Any, .
             "agentVersion": version,
             "repo": reading.repository(folder),
             "agentName": text(message, "agent") if root != session else None,
+            "thread": session if root != session else None,
             "reportedCostUSD": message.get("cost") or None,
         },
         tokens={

@@ -28,9 +28,19 @@ def read(home: Home, notes: Notes) -> Iterator[Run]:
             duration = count(event, "duration_ms") if "duration_ms" in event else None
             session = text(line, "sessionId")
             failed = text(event, "status_code", "error_type") or str(event.get("status_code") or "unknown")
+            tokens = {
+                "inputTokens": count(event, "input_token_count"),
+                "cachedInputTokens": count(event, "cached_content_token_count"),
+                "outputTokens": count(event, "output_token_count"),
+                "reasoningTokens": count(event, "thoughts_token_count"),
+            }
+            answer = text(event, "response_id")
             run = reading.call(
                 NAME,
-                (session, text(event, "response_id") or line.get("uuid")),
+                # Its record in OpenTelemetry has the same; some servers give an id again and again.
+                (session, answer, tokens["inputTokens"], tokens["outputTokens"])
+                if answer
+                else (session, line.get("uuid")),
                 ended - (duration or 0) / 1000,
                 model,
                 reading.provider_of(None, model),
@@ -43,12 +53,7 @@ def read(home: Home, notes: Notes) -> Iterator[Run]:
                     "repo": reading.repository(line.get("cwd")),
                     "authType": text(event, "auth_type"),
                 },
-                tokens={
-                    "inputTokens": count(event, "input_token_count"),
-                    "cachedInputTokens": count(event, "cached_content_token_count"),
-                    "outputTokens": count(event, "output_token_count"),
-                    "reasoningTokens": count(event, "thoughts_token_count"),
-                },
+                tokens=tokens,
             )
             if run["runId"] not in seen:
                 seen.add(run["runId"])

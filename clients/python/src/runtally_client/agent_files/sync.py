@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from runtally_client._sender import Sender
 from runtally_client._target import Answer, Target
-from runtally_client.agent_files.reading import Run
+from runtally_client.agent_files.reading import Notes, Run
+from runtally_client.agent_files.reported import Reported
 
 AT_ONCE = 5_000
 """Of the 10,000 that may wait in the client."""
@@ -37,18 +38,29 @@ class Sync:
         """Raise ValueError if the address is none of a server."""
         self.target = CountingTarget(url, key, project)
         self._sender = Sender(self.target)
+        self._asked = Target(url, key, project)  # The other connection is the sender's thread's.
         self._sent: set[str] = set()
+        self.reported = 0
+        """How many calls the agents' own telemetry had reported."""
 
-    def send(self, runs: Iterable[Run]) -> bool:
-        """Send what was not sent before, and return whether the server has taken all of it."""
+    def send(self, runs: Iterable[Run], notes: Notes) -> bool:
+        """Send what was neither sent before nor reported by telemetry, and return whether the server has taken all of it."""
         waiting: list[Run] = []
         is_taken = True
+        reported = Reported(self._asked)
         for run in runs:
-            if run["runId"] not in self._sent:
+            if run["runId"] in self._sent:
+                continue
+            if reported.has(run):
+                self._sent.add(run["runId"])
+                self.reported += 1
+            else:
                 waiting.append(run)
                 if len(waiting) == AT_ONCE:
                     is_taken &= self._send(waiting)
                     waiting = []
+        if not reported.is_known:
+            notes.cannot_know("whether telemetry has reported these calls too, since the key has no scope runs:read")
         return self._send(waiting) and is_taken
 
     def _send(self, runs: list[Run]) -> bool:
