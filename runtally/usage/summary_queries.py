@@ -5,7 +5,7 @@ slices in one statement, so they agree.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -16,13 +16,13 @@ from runtally.usage.conditions import JOINED, Conditions, bucket_ranges, runs_du
 from runtally.usage.dimensions import OTHER
 from runtally.usage.groups.latency_queries import select_run_latencies
 from runtally.usage.groups.queries import slices_sql
-from runtally.usage.groups.slices import PlannedQuestion, names_of, read_group
+from runtally.usage.groups.slices import PlannedQuestion, names_of, number_sql, read_group
 from runtally.usage.plan import LatencyDetail, Plan, Question, Source
 from runtally.usage.sketch import LATENCY, NO_LATENCIES, Latencies, Latency, Sketch, milliseconds_of, sketch_of_counts
 from runtally.usage.summary import Group, Summary
 from runtally.usage.timeline import Cover
-from runtally.usage.totals import Totals, totals_reader
-from runtally.usage.window import BucketRange, TimeSpan, Window
+from runtally.usage.totals import Totals, group_sum, total_of, totals_reader
+from runtally.usage.window import BucketRange, TimeSpan
 
 # What a row is of.
 _BUCKET, _GROUP, _BAR, _LATENCIES = range(4)
@@ -39,68 +39,59 @@ async def select_sums(connection: Connection, question: Question, span: TimeSpan
     groups: dict[Group, Totals] = {}
     bars: dict[tuple[int, Group], Totals] = {}
     latencies: dict[int, Counter[int]] = defaultdict(Counter)
-    summary = Summary(question.window, question.by, question.bar, buckets, groups, bars)
     if slices is None:
-        return summary
-    sql = slices + _sums_sql(found, question, asked.question.measures, has_latencies=has_latencies)
+        return Summary(question.window, question.by, question.bar)
+    window = question.window
+    places = window.places_in(window.in_buckets_of(question.bar)) if question.bar is not None and question.by else []
+    sql = slices + _sums_sql(found, question, asked.question.measures, places, has_latencies=has_latencies)
     totals_of, rest = totals_reader(question.measures), (OTHER,) * len(question.by)
     for kind, number, written, of_slice, *values in await connection.fetch(sql, *found.values):
-        group = rest if written is None else cast("Group", read_group(written))
         if kind == _BUCKET:
             buckets[number] = totals_of(values)
         elif kind == _GROUP:
-            groups[group] = totals_of(values)
+            groups[cast("Group", read_group(written))] = totals_of(values)
         elif kind == _BAR:
-            bars[number, group] = totals_of(values)
+            bars[number, cast("Group", read_group(written))] = totals_of(values)
         else:
             latencies[number].update(of_slice)
+    if question.most_groups is not None and len(groups) > question.most_groups:
+        used = {number: totals for number, totals in buckets.items() if totals.runs}
+        groups = {rest: total_of(used.values())}
+        bars = group_sum(((places[number], rest), totals) for number, totals in used.items()) if places else {}
+    summary = Summary(window, question.by, question.bar, buckets if question.has_buckets else {}, groups, bars)
     by_bucket = {number: Latencies((sketch_of_counts(counts),)) for number, counts in latencies.items()}
     return _with_latencies(summary, question, by_bucket)
 
 
-def _sums_sql(found: Conditions, question: Question, measures: Sequence[str], *, has_latencies: bool) -> str:
-    """SQL of sums over `slices`."""
+def _sums_sql(
+    found: Conditions, question: Question, measures: Sequence[str], places: Sequence[int], *, has_latencies: bool
+) -> str:
+    """SQL of sums over `slices`; `places` are the bars of the buckets, if these are asked for."""
     sums = ", ".join(measure.over_sums for measure in measures_named(*measures))
     names = ", ".join(names_of(question.by))
-    group, none = f"ARRAY[{names}]::text[]", "NULL::int[]"
-    selects = []
-    sized, few, many = "", "", ""
-    if question.by and question.most_groups is not None:
-        sized = f""",
-sized AS MATERIALIZED (
-  SELECT count(*) <= {question.most_groups} AS are_few
-    FROM (SELECT 1 FROM slices GROUP BY {names} HAVING sum(runs) <> 0 LIMIT {question.most_groups + 1}) AS each
-)"""
-        few, many = " WHERE (SELECT are_few FROM sized)", " WHERE NOT (SELECT are_few FROM sized)"
-    if question.has_buckets:
-        selects.append(
-            f"SELECT {_BUCKET} AS kind, number, NULL::text[] AS names, {none} AS latencies, {sums} FROM slices GROUP BY number"
-        )
+    group, none, most = f"ARRAY[{names}]::text[]", "NULL::int[]", question.most_groups
+    selects = [
+        f"SELECT {_BUCKET} AS kind, number, NULL::text[] AS names, {none} AS latencies, {sums} FROM slices GROUP BY number"
+    ]
+    # An erased project leaves sums of zero to those of all projects, and nobody should read the names of its models. Of too
+    # many groups one more than there may be is read, and no bars of more.
     if question.by:
-        # An erased project leaves sums of zero to those of all projects, and nobody should read the names of its models.
+        limit = "" if most is None else f" LIMIT {most + 1}"
         selects.append(
-            f"SELECT {_GROUP}, NULL::int, {group}, {none}, {sums} FROM slices{few} GROUP BY {names} HAVING sum(runs) <> 0"
+            f"(SELECT {_GROUP}, NULL::int, {group}, {none}, {sums} FROM slices GROUP BY {names} HAVING sum(runs) <> 0{limit})"
         )
-        if many:
-            selects.append(
-                f"SELECT {_GROUP}, NULL::int, NULL::text[], {none}, {sums} FROM slices{many} HAVING sum(runs) <> 0"
-            )
-    if question.bar is not None and question.by:
-        places = found.value(question.window.places_in(question.window.in_buckets_of(question.bar)), "int[]")
-        bar = f"({places})[number + 1]"
+    if places:
+        bar = f"({found.value(places, 'int[]')})[number + 1]"
+        limit = "" if most is None else f" LIMIT {most * (max(places) + 1)}"
         selects.append(
-            f"SELECT {_BAR}, {bar}, {group}, {none}, {sums} FROM slices{few} GROUP BY 2, {names} HAVING sum(runs) <> 0"
+            f"(SELECT {_BAR}, {bar}, {group}, {none}, {sums} FROM slices GROUP BY 2, {names} HAVING sum(runs) <> 0{limit})"
         )
-        if many:
-            selects.append(
-                f"SELECT {_BAR}, {bar}, NULL, {none}, {sums} FROM slices{many} GROUP BY 2 HAVING sum(runs) <> 0"
-            )
     if has_latencies:
         nothing = ", ".join("NULL" for _ in measures)
         selects.append(
             f"SELECT {_LATENCIES}, number, NULL, latencies, {nothing} FROM slices WHERE latencies IS NOT NULL"
         )
-    return f"{sized}\n" + "\n UNION ALL\n".join(selects)
+    return "\n" + "\n UNION ALL\n".join(selects)
 
 
 async def select_latencies_of_runs(
@@ -137,16 +128,16 @@ async def select_sketches(
         return replace(of_buckets, whole=of_whole.whole)
     stored = _ranges_of_use(question, buckets.stored, whole.stored)
     found = Conditions()
-    number = _numbering(found, question.window)
+    starts = found.value(list(timeline.starts), "timestamptz[]")
     is_known = (
         f"""p95 IS NOT NULL
                    AND ranges.used_for = {_OF_BUCKET}
-                   AND ranges.grain * 60 = {seconds(question.window)}
-                   AND {number("bucket")} NOT IN (SELECT number FROM waiting)"""
+                   AND ranges.grain * 60 = {int(question.window.interval.total_seconds())}
+                   AND {number_sql("bucket", starts)} NOT IN (SELECT number FROM waiting)"""
         if may_be_percentiles
         else "FALSE"
     )
-    sql = _sketches_sql(found, question, stored, buckets.runs, number, is_known)
+    sql = _sketches_sql(found, question, stored, buckets.runs, starts, is_known)
     by_bucket: dict[int, Latencies] = {}
     every: list[Sketch] = []
     for use, at, latencies, counts, p50, p95 in await connection.fetch(sql, *found.values):
@@ -181,7 +172,7 @@ def _sketches_sql(  # noqa: PLR0913, PLR0917  # The parts of a statement.
     question: Question,
     stored: Sequence[tuple[BucketRange, int]],
     rest: Sequence[TimeSpan],
-    number: Callable[[str], str],
+    starts: str,
     is_known: str,
 ) -> str:
     project_id = question.filter.project_id
@@ -200,7 +191,7 @@ def _sketches_sql(  # noqa: PLR0913, PLR0917  # The parts of a statement.
         f"""
    UNION ALL
   SELECT {_OF_BOTH}, number, {binned}
-    FROM (SELECT {number("occurred_at")} AS number, {LATENCY} AS latency, count(*)::int AS runs
+    FROM (SELECT {number_sql("occurred_at", starts)} AS number, {LATENCY} AS latency, count(*)::int AS runs
             FROM {runs_during(found, question.filter, one)} AND latency_ms IS NOT NULL
         GROUP BY 1, 2) AS binned
 GROUP BY number"""
@@ -208,7 +199,7 @@ GROUP BY number"""
     )
     return f"""
 WITH waiting AS (
-  SELECT {number("bucket")} AS number, latency, sum(runs)::int AS runs
+  SELECT {number_sql("bucket", starts)} AS number, latency, sum(runs)::int AS runs
     FROM latency_deltas CROSS JOIN unnest(latencies, counts) AS each (latency, runs)
    WHERE {whose} AND bucket >= {found.value(since, "timestamptz")} AND bucket < {found.value(until, "timestamptz")}
 GROUP BY 1, 2
@@ -219,7 +210,7 @@ GROUP BY 1, 2
          CASE WHEN NOT is_known THEN counts END AS counts,
          CASE WHEN is_known THEN p50 END AS p50,
          CASE WHEN is_known THEN p95 END AS p95
-    FROM (SELECT ranges.used_for, {number("bucket")} AS number, latencies, counts, p50, p95, {is_known} AS is_known
+    FROM (SELECT ranges.used_for, {number_sql("bucket", starts)} AS number, latencies, counts, p50, p95, {is_known} AS is_known
             FROM unnest({", ".join(ranges)}) AS ranges (grain, since, until, used_for)
                  {JOINED.format(rows="latency_sketches", scope=scope)}) AS stored
    UNION ALL
@@ -229,12 +220,6 @@ GROUP BY number{of_runs}
 """
 
 
-def _numbering(found: Conditions, window: Window) -> Callable[[str], str]:
-    """Return a function that builds the SQL of a moment's bucket number, counted from the window's start."""
-    start = found.value(window.start, "timestamptz")
-    return lambda moment: f"floor(date_part('epoch', {moment} - {start}) / {seconds(window)})::int"
-
-
 def _with_latencies(summary: Summary, question: Question, by_bucket: Mapping[int, Latencies]) -> Summary:
     """Add latencies bucket by bucket, in the requested detail."""
     return replace(
@@ -242,7 +227,3 @@ def _with_latencies(summary: Summary, question: Question, by_bucket: Mapping[int
         latencies=by_bucket if question.latencies is LatencyDetail.BUCKETS else {},
         whole=sum(by_bucket.values(), NO_LATENCIES).merged(),
     )
-
-
-def seconds(window: Window) -> int:
-    return int(window.interval.total_seconds())
