@@ -6,13 +6,13 @@ from api import (
     audit,
     badge,
     bills,
-    docs,
     erasures,
     health,
     ingest,
     metric_badge,
     metrics,
     notes,
+    openapi,
     otlp,
     otlp_answers,
     pg_sync,
@@ -44,7 +44,7 @@ def register(app: Quart) -> None:
         badge,
         metric_badge,
         health,
-        docs,
+        openapi,
         telemetry,
     ):
         app.register_blueprint(module.blueprint)

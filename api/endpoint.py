@@ -15,11 +15,10 @@ from quart_rate_limiter import rate_exempt
 
 from api.access import AccessRule, declared_rule, enforces_access
 from api.cells import choose_cell, choose_own_cell
-from api.compression import gzipped, takes_gzip
 from api.current import incoming
 from api.errors import refusal
 from api.limits import Limit, count, declared_limits, limit_headers
-from api.reply import Reply
+from api.reply import Reply, gzipped, takes_gzip
 from api.request import Request
 from runtally.access.scopes import NameMask
 from runtally.db import turns

@@ -9,11 +9,10 @@ from quart import Blueprint
 
 from api.auth import ingest_actor_at_hand, ingest_key
 from api.endpoint import endpoint
-from api.ingest_body import opened, sent_request
 from api.limits import ingest_key_for, ingest_limit, ingest_rate, refuse_unless_granted
 from api.operation import Answer, Content, Operation, documents
 from api.reply import Reply, reply
-from api.request import Request
+from api.request import Request, opened, sent_request
 from runtally.errors import (
     BatchTooLarge,
     BodyTooLarge,

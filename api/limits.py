@@ -11,8 +11,7 @@ from quart import Quart, Response
 from quart_rate_limiter import QUART_RATE_LIMITER_LIMITS_ATTRIBUTE, RateLimit, RateLimiter, rate_limit
 
 from api.current import decision, incoming, services
-from api.ingest_body import sent_request
-from api.request import Request
+from api.request import Request, sent_request
 from runtally.errors import InvalidKey, RateLimited, RuntallyError
 from runtally.limits.rate import MINUTE, Decision, Rate, per_minute
 from runtally.limits.wrong_keys import WrongKeys, source_of, too_many

@@ -14,9 +14,7 @@ from quart import Blueprint
 from werkzeug.http import parse_etags
 
 from api.access import public
-from api.badge import CONVERTER
-from api.badge_answer import MAX_AGE_SECONDS, POLICY, SVG
-from api.badge_image import drawn
+from api.badge import CONVERTER, MAX_AGE_SECONDS, POLICY, SVG, drawn
 from api.endpoint import endpoint
 from api.operation import Answer, Content, Operation, documents
 from api.reply import Reply

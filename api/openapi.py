@@ -1,6 +1,7 @@
 """Generate the OpenAPI 3.1 document from the operations that views declare and the types of requests and answers.
 
-Nothing is written twice: every constraint, error code and access rule is taken from the code.
+Nothing is written twice: every constraint, error code and access rule is taken from the code. `GUARDS` has the words for the
+rules, and GET /api/openapi.json answers the document.
 """
 
 import inspect
@@ -10,17 +11,85 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from quart import Quart
+from quart import Blueprint, Quart, current_app
+from quart.typing import ResponseReturnValue
 from quart_rate_limiter import QUART_RATE_LIMITER_LIMITS_ATTRIBUTE
 
-from api.access import AccessRule, declared_rule
+from api.access import AccessRule, declared_rule, public
+from api.current import services
 from api.errors import Failure, status_of_kind
-from api.guards import GUARDS, SCHEMES
-from api.operation import JSON, Answer, Content, Operation, operation_of
+from api.operation import JSON, Answer, Content, Operation, documents, operation_of
+from api.reply import reply
 from api.schemas import Schema, fields_of, schemas_of
 from runtally import __version__
-from runtally.errors import InvalidKey, MissingKey, RateLimited, RuntallyError
+from runtally.errors import (
+    Forbidden,
+    InvalidKey,
+    InvalidSignature,
+    MissingKey,
+    NotConfigured,
+    RateLimited,
+    RuntallyError,
+    StoreBusy,
+    StoreUnavailable,
+)
 from runtally.settings import Settings
+
+SCHEMES: dict[str, Schema] = {
+    "ingestKey": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A key of `INGEST_API_KEY`, or a project key with the scope runs:write unless "
+        "`INGEST_PROJECT_KEYS=0`; the project is then the key's.",
+    },
+    "ingestKeyHeader": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "x-api-key",
+        "description": "The same keys, for clients that cannot send Authorization.",
+    },
+    "ingestKeyAsPassword": {
+        "type": "http",
+        "scheme": "basic",
+        "description": "The same keys as the password; the user is the project, or nothing.",
+    },
+    "projectKey": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A key that `runtally keys create` issued; in dev mode none is needed.",
+    },
+    "signature": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "x-svc-signature",
+        "description": "Lower-case hex HMAC-SHA256 of the raw body under `SERVICE_SYNC_SIGN`, also as `sha256=<hex>`.",
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """An access rule for the documentation: any one of the schemes grants access."""
+
+    schemes: tuple[str, ...]
+    raises: tuple[type[RuntallyError], ...]
+
+
+GUARDS = {
+    "public": Guard((), ()),
+    "ingest key": Guard(
+        ("ingestKey", "ingestKeyHeader"),
+        (MissingKey, InvalidKey, Forbidden, RateLimited, NotConfigured, StoreUnavailable),
+    ),
+    "otlp key": Guard(
+        ("ingestKey", "ingestKeyHeader", "ingestKeyAsPassword"),
+        (MissingKey, InvalidKey, Forbidden, RateLimited, NotConfigured, StoreUnavailable),
+    ),
+    "sync signature": Guard(("signature",), (InvalidSignature, NotConfigured)),
+    "project key": Guard(("projectKey",), (MissingKey, InvalidKey, RateLimited, StoreUnavailable, StoreBusy)),
+}
+"""Guards by the names of the rules. A test refuses a route under /api whose rule is missing here."""
+
 
 INTRODUCTION = """\
 Runtally stores what LLM calls cost, how long they took and how they ended, never what was said.
@@ -240,3 +309,32 @@ def _failures(errors: Iterable[type[RuntallyError]]) -> Schema:
         for error in errors
     }
     return {JSON: {"schema": {"$ref": "#/components/schemas/Failure", **codes}, "examples": examples}}
+
+
+blueprint = Blueprint("docs", __name__, url_prefix="/api")
+
+_EXTENSION = "runtally.openapi"
+
+OPENAPI = Operation(tag="Reference", answers={200: Answer("OpenAPI 3.1, as JSON.", (Content((dict[str, Any],)),))})
+
+
+@blueprint.get("/openapi.json")
+@public
+@documents(OPENAPI)
+async def get_openapi() -> ResponseReturnValue:
+    """Describe this API, for programs; people read it at /docs.
+
+    The document is generated from the types that validate requests and answers, so it describes this server with its
+    limits.
+    """
+    response = reply(described())
+    response.headers["Cache-Control"] = "public, max-age=300"
+    return response
+
+
+def described() -> dict[str, Any]:
+    """Return the document of this application, built once."""
+    made = current_app.extensions
+    if _EXTENSION not in made:
+        made[_EXTENSION] = document(routes_of(current_app), services().settings)
+    return dict(made[_EXTENSION])

@@ -2,23 +2,32 @@
 
 The same views answer under several paths: the one that exporters add to a host, one for proxies that pass only /api,
 one with the project for clients that cannot set headers, and one where Langfuse's SDKs and LiteLLM post.
+
+`OTEL_EXPORTER_OTLP_HEADERS` holds percent-encoded values, which only some SDKs decode; a client that knows only a user
+and a password sends the project as the user.
 """
 
-from collections.abc import Collection
-from typing import Annotated, Any, Literal
+import binascii
+from base64 import b64decode
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager, suppress
+from typing import Annotated, Any, Literal, NamedTuple, cast
+from urllib.parse import unquote
 
 import msgspec
 from msgspec import Meta
-from quart import Blueprint, Response, request
+from quart import Blueprint, Response, g, request
 from quart.typing import ResponseReturnValue
 
-from api.current import actor, services
+from api.access import AccessRule, access
+from api.auth import ingest_holder
+from api.current import actor, incoming, services
 from api.limits import ingest_key_for, ingest_rate, refuse_unless_granted
 from api.operation import Answer, Content, Operation, documents
 from api.otlp_answers import JSON, PROTOBUF, Exported, RpcStatus, Signal, exported, is_json
-from api.otlp_body import drop_body, read_body, refuse_other_types
-from api.otlp_key import named_project, otlp_key
 from api.reply import reply
+from api.request import Request
+from runtally.audit import Actor
 from runtally.errors import (
     BodyTooLarge,
     BodyTooSlow,
@@ -28,10 +37,76 @@ from runtally.errors import (
     StoreUnavailable,
     UnsupportedMediaType,
 )
+from runtally.otlp.bodies import ENCODINGS
 from runtally.otlp.clients import select_counted
-from runtally.otlp.origins import ProjectRule
+from runtally.otlp.origins import ProjectRule, valid_project
 from runtally.otlp.receive import Outcome, Sender
 from runtally.runs.queries import select_projects
+
+PROJECT_HEADER = "x-runtally-project"
+
+
+class Credentials(NamedTuple):
+    """The credentials in the headers: the ways in which a key may have been written, and the user of Basic."""
+
+    keys: tuple[str, ...]
+    user: str
+
+
+def read_credentials(authorization: str, api_key: str) -> Credentials:
+    """Read the key of `Authorization`, else of `x-api-key`, percent-encoded or not."""
+    keys: dict[str, None] = {}
+    user = ""
+    for written in (authorization, unquote(authorization)):
+        scheme, _, value = written.strip().partition(" ")
+        value = value.strip()
+        if scheme.casefold() == "basic":
+            user, _, value = _decoded(value).partition(":")
+        elif scheme.casefold() != "bearer":
+            continue
+        keys |= dict.fromkeys(key for key in (value.strip(), unquote(value).strip()) if key)
+    if not keys:
+        keys = dict.fromkeys(key for key in (api_key.strip(), unquote(api_key).strip()) if key)
+    return Credentials(tuple(keys), user)
+
+
+def _decoded(value: str) -> str:
+    try:
+        return b64decode(value + "=" * (-len(value) % 4)).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return ""
+
+
+async def sender(request: Request) -> Actor:
+    """Return the holder of an ingest key. Raises what `ingest_holder` does."""
+    credentials = read_credentials(request.headers.get("authorization", ""), request.headers.get("x-api-key", ""))
+    g.basic_user = credentials.user
+    return await ingest_holder(request, credentials.keys)
+
+
+def named_project(in_path: str | None) -> str | None:
+    """Return the project that the key or the request names. Raises `Forbidden` where they name different ones."""
+    named = [
+        project_id
+        for sent in (in_path, _header(PROJECT_HEADER), g.basic_user)
+        if (project_id := valid_project(sent)) is not None
+    ]
+    own = actor().project_id
+    if own is not None and any(project_id != own for project_id in named):
+        raise Forbidden("This key is another project's; name none, or use a key of that project.")
+    return own if own is not None else next(iter(named), None)
+
+
+def _header(name: str) -> str:
+    """Return a header as text: percent-encoded, in UTF-8, or as it is."""
+    sent = incoming().headers.get(name, "")
+    with suppress(UnicodeError):
+        sent = sent.encode("latin-1").decode()
+    return unquote(sent)
+
+
+otlp_key = access(AccessRule("otlp key", sender))
+
 
 blueprint = Blueprint("otlp", __name__)
 
@@ -192,3 +267,30 @@ def _answer(signal: Signal, outcome: Outcome) -> Response:
     as_json = is_json(request.mimetype)
     body = exported(signal, rejected=outcome.rejected, message=outcome.message, as_json=as_json)
     return Response(body, 200, {"Content-Type": JSON if as_json else PROTOBUF, "Cache-Control": "no-store"})
+
+
+def refuse_other_types() -> None:
+    """Raise `UnsupportedMediaType` for a type that is not OTLP, or a compression that is not supported."""
+    if request.mimetype not in {PROTOBUF, JSON}:
+        raise UnsupportedMediaType(f"Send OTLP as {PROTOBUF} or {JSON}; a Collector does with the exporter otlp_http.")
+    if _encoding() not in ENCODINGS:
+        raise UnsupportedMediaType("Send the body plain, or with Content-Encoding: gzip or deflate.")
+
+
+@asynccontextmanager
+async def read_body(sender: str) -> AsyncIterator[bytes]:
+    """Read and decompress the body. Raises `BodyTooLarge`, `InvalidOtlp` and `StoreBusy`."""
+    sent = cast(bytes, await request.get_data(cache=False))
+    async with services().otlp.bodies.unpacked(sent, _encoding(), sender) as body:
+        del sent
+        yield body
+
+
+async def drop_body() -> None:
+    """Read the body to its end, and keep nothing of it."""
+    async for _ in request.body:
+        pass
+
+
+def _encoding() -> str:
+    return request.headers.get("Content-Encoding", "").strip().casefold()

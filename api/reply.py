@@ -1,11 +1,15 @@
-"""JSON answers."""
+"""JSON answers, and compression for clients that accept it."""
 
+import gzip
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+from werkzeug.datastructures import Accept
+from werkzeug.http import parse_accept_header
 
 from runtally.money import as_json
 
@@ -49,3 +53,19 @@ def answered(kind: type[S], row: object, **others: object) -> S:
     values = {name: getattr(row, name) for name in kind.__struct_fields__ if name not in others and hasattr(row, name)}
     written = {name: _WRITTEN[type(one)](one) if type(one) in _WRITTEN else one for name, one in values.items()}
     return kind(**written, **others)
+
+
+# A smaller body gains little by compression.
+MIN_COMPRESSED = 1024
+# Clients send few different headers.
+_KEPT_HEADERS = 64
+
+
+@lru_cache(_KEPT_HEADERS)
+def takes_gzip(accept_encoding: str | None) -> bool:
+    return parse_accept_header(accept_encoding, Accept).quality("gzip") > 0
+
+
+def gzipped(body: bytes) -> bytes | None:
+    """Compress a body; None if it is too small to gain by it."""
+    return gzip.compress(body, compresslevel=5, mtime=0) if len(body) >= MIN_COMPRESSED else None

@@ -5,6 +5,8 @@ from typing import Any, TypeVar, cast
 from urllib.parse import parse_qsl
 
 from runtally.audit import ANYONE, Actor
+from runtally.errors import UnsupportedMediaType
+from runtally.ingest.decode import SentRequest, inflate, read_envelope
 from runtally.limits.rate import Decision
 from runtally.services import Services
 
@@ -95,3 +97,25 @@ async def _read(request: Request) -> bytes:
 def texts_of(headers: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
     """Return headers of ASGI by name in lower case; of a repeated one, the first."""
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed([*headers])}
+
+
+async def sent_request(request: Request) -> SentRequest:
+    """Decode the request, but not its runs. Raises what is wrong with its body as a whole.
+
+    Call it by `Request.once`.
+    """
+    if not request.is_json:
+        raise UnsupportedMediaType
+    return opened(request, await request.body())
+
+
+def opened(request: Request, body: bytes) -> SentRequest:
+    """Do the same with a body that has arrived."""
+    if not request.is_json:
+        raise UnsupportedMediaType
+    encoding = request.content_encoding
+    if encoding in {"gzip", "x-gzip"}:
+        body = inflate(body, request.services.settings.max_body_bytes)
+    elif encoding != "identity":
+        raise UnsupportedMediaType("Send the body plain, or with Content-Encoding: gzip.")
+    return read_envelope(body)

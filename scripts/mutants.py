@@ -38,7 +38,7 @@ runtally.pricing.draft runtally.pricing.book runtally.money runtally.budgets.use
 runtally.ingest.decode runtally.ingest.normalize runtally.ingest.usage runtally.ingest.timestamps runtally.privacy
 runtally.limits.rate runtally.limits.limiter runtally.limits.downloads runtally.usage.sketch runtally.usage.summary
 runtally.usage.window runtally.usage.memo runtally.usage.drivers runtally.usage.groups.ranks runtally.access.scopes
-runtally.experiments.verdict runtally.experiments.estimate runtally.alerts.rules runtally.runs.values webapp.server.spelling
+runtally.experiments.verdict runtally.experiments.estimate runtally.alerts.rules runtally.runs.values webapp.server.hosts
 """.split()  # noqa: SIM905  # Shorter than a list.
 # What a mutant is called, as a regular expression, and why no test can tell it from the original.
 EQUIVALENT = {

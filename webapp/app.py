@@ -18,10 +18,8 @@ from runtally.services import Services
 from runtally.settings import Settings
 from webapp import assets, caching, form, project_pages, rendering, security, sessions, zone
 from webapp.charts import specs
-from webapp.server import bodies, heads, hosts, pace, spans, spelling, tracing
-from webapp.server.below_path import BelowPath, demand_other_path
+from webapp.server import bodies, heads, hosts, lingering, spans, tracing
 from webapp.server.fast_path import FastPath
-from webapp.server.lingering import Lingering
 from webapp.server.security_headers import SecurityHeaders
 from webapp.server.tracing import Application
 
@@ -40,7 +38,7 @@ def create_app(settings: Settings) -> Quart:
 
     app.before_request(tracing.begin)
     app.before_request(zone.begin)
-    app.before_request(spelling.refuse_other_spellings)
+    app.before_request(hosts.refuse_other_spellings)
     app.before_request(hosts.check_host)
     app.before_request(security.check_csrf)
     app.before_request(rendering.choose_cells)
@@ -67,10 +65,10 @@ def _add_middleware(app: Quart, settings: Settings) -> None:
     sent_spans = _sent_spans(app, settings)
     within_budget = bodies.BodyBudget(app.asgi_app, settings)  # type: ignore[arg-type]
     traced = tracing.Tracing(SecurityHeaders(within_budget), sent_spans)
-    served: Application = heads.BoundedHeads(pace.LeastPace(Lingering(traced)))
+    served: Application = heads.BoundedHeads(lingering.LeastPace(lingering.Lingering(traced)))
     if settings.base_path:
-        demand_other_path(app, settings.base_path)
-        served = BelowPath(served, settings.base_path)
+        hosts.demand_other_path(app, settings.base_path)
+        served = hosts.BelowPath(served, settings.base_path)
     # The way to add ASGI middleware to Quart.
     app.asgi_app = FastPath(served, app, settings, sent_spans)  # type: ignore[assignment, method-assign]
 

@@ -11,7 +11,7 @@ from quart.typing import ResponseReturnValue
 from quart.wrappers.response import IterableBody
 
 from api.access import public
-from api.compression import gzipped
+from api.reply import gzipped
 from runtally.errors import NotFound
 from runtally.files import ROOT
 

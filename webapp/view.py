@@ -172,13 +172,13 @@ class View(Struct, frozen=True):
     def chart_url(self, metric: Metric, of_project: str | None) -> str:
         """Return the URL of a chart's data."""
         return address_of(
-            "charts.chart", {"project": of_project, "by": self._by} | self.filter_query, name=metric.value
+            "project.chart", {"project": of_project, "by": self._by} | self.filter_query, name=metric.value
         )
 
     def picture_url(self, metric: Metric, of_project: str | None, **more: str) -> str:
         """Return the URL of a chart as one picture."""
         query = {"project": of_project, "by": self._by, **more} | self.filter_query
-        return address_of("charts.picture", query, name=metric.value)
+        return address_of("project.picture", query, name=metric.value)
 
     def runs_url(self) -> str:
         """Return the URL of the list of these runs."""

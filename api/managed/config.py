@@ -13,8 +13,7 @@ from api.auth import project_key
 from api.current import actor, services
 from api.errors import status_of
 from api.managed.kind import At, Key, R, Resource
-from api.managed.kinds import KINDS
-from api.managed.routes import ManagedQuery
+from api.managed.routes import KINDS, ManagedQuery
 from api.operation import Answer, Content, Operation, documents
 from api.reply import reply
 from api.sent import decoded, sent_as

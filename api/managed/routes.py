@@ -11,8 +11,16 @@ from quart.typing import ResponseReturnValue
 from api.auth import project_key
 from api.current import actor, services
 from api.managed.kind import At, R, Resource
-from api.managed.kinds import KINDS
-from api.managed.of_projects import ManagedProject
+from api.managed.of_control import ManagedDiscount, ManagedKey, ManagedLink, ManagedPrice, ManagedUser
+from api.managed.of_projects import (
+    ManagedAlertChannel,
+    ManagedAlertRule,
+    ManagedBudget,
+    ManagedExperiment,
+    ManagedNameRule,
+    ManagedProject,
+    ManagedTrackedKey,
+)
 from api.operation import Answer, Content, Operation, documents
 from api.reply import Reply, reply
 from api.sent import sent_as
@@ -30,6 +38,22 @@ from runtally.fields import camel
 from runtally.pricing.entries import lock
 
 blueprint = Blueprint("managed", __name__, url_prefix="/api")
+
+KINDS: tuple[type[Resource], ...] = (
+    ManagedProject,
+    ManagedUser,
+    ManagedKey,
+    ManagedLink,
+    ManagedPrice,
+    ManagedDiscount,
+    ManagedNameRule,
+    ManagedTrackedKey,
+    ManagedBudget,
+    ManagedAlertChannel,
+    ManagedAlertRule,
+    ManagedExperiment,
+)
+"""What is managed. A configuration is applied in this order, so that a key or a budget finds its project."""
 
 
 class ManagedQuery(msgspec.Struct, frozen=True, rename=camel):

@@ -15,7 +15,7 @@ from schemathesis.config import SchemathesisConfig
 from schemathesis.schemas import BaseSchema
 from schemathesis.specs.openapi.checks import ignored_auth, negative_data_rejection
 
-from api.managed.kinds import KINDS
+from api.managed.routes import KINDS
 from api.openapi import document, routes_of
 from runtally.access.keys import issue
 from runtally.access.scopes import Scope

@@ -59,12 +59,8 @@ async def test_a_report_that_is_unchanged_is_not_made_again(  # noqa: PLR0913, P
         raise AssertionError("what is known was read again")
 
     with monkeypatch.context() as patch:
-        for module, name in {
-            "webapp.pages.project.report": "project_report",
-            "webapp.pages.project.charts": "read_chart",
-            "webapp.pages.overview.overview": "_overview_page",
-        }.items():
-            patch.setattr(f"{module}.{name}", read)
+        for name in ("project.report.project_report", "project.report.read_chart", "overview.overview._overview_page"):
+            patch.setattr(f"webapp.pages.{name}", read)
         assert (await reader.get(url, headers=known)).status_code == 304
     reader.set_cookie("localhost", "theme", "dark")
     assert (await reader.get(url, headers=known)).status_code == 200

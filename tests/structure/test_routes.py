@@ -10,8 +10,7 @@ from werkzeug.routing import Rule
 
 import api
 from api.access import declared_rule
-from api.guards import GUARDS
-from api.openapi import TAGS, routes_of
+from api.openapi import GUARDS, TAGS, routes_of
 from api.operation import operation_of
 from tests.routes import APP
 
@@ -70,7 +69,7 @@ def test_each_route_of_the_api_is_in_the_openapi_document() -> None:
         assert operation is not None, f"declare {name} with @documents"
         assert operation.tag in TAGS, name
         assert rule is not None, name
-        assert rule.name in GUARDS, f"say in api.guards how the rule of {name} looks from outside"
+        assert rule.name in GUARDS, f"say in api.openapi how the rule of {name} looks from outside"
         assert ROUTES[name].view in documented, name
 
 

@@ -11,7 +11,7 @@ CHANGES_DATACLASSES = {
     "webapp/cli/experiments.py",
     "webapp/pages/experiments/thresholds.py",
     "webapp/pages/overview/project_rows.py",
-    "webapp/pages/prices/row.py",
+    "webapp/pages/prices/prices.py",
 }
 
 

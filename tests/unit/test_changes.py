@@ -4,8 +4,8 @@ from decimal import Decimal
 
 import pytest
 
-from webapp import changes
-from webapp.changes import Change, Tone
+from webapp import formats
+from webapp.formats import Change, Tone
 
 
 @pytest.mark.parametrize(
@@ -20,16 +20,16 @@ from webapp.changes import Change, Tone
     ],
 )
 def test_changes(now: str, before: str, expected: Change) -> None:
-    assert changes.change(Decimal(now), Decimal(before)) == expected
+    assert formats.change(Decimal(now), Decimal(before)) == expected
 
 
 def test_there_is_no_change_from_nothing() -> None:
-    assert changes.change(Decimal(5), Decimal(0)) is None
+    assert formats.change(Decimal(5), Decimal(0)) is None
 
 
 def test_slower_is_worse_and_faster_better() -> None:
-    slower = changes.change(Decimal(2), Decimal(1), more_is_worse=True)
-    faster = changes.change(Decimal(1), Decimal(2), more_is_worse=True)
+    slower = formats.change(Decimal(2), Decimal(1), more_is_worse=True)
+    faster = formats.change(Decimal(1), Decimal(2), more_is_worse=True)
 
     assert slower is not None
     assert slower.tone is Tone.BAD
@@ -38,7 +38,7 @@ def test_slower_is_worse_and_faster_better() -> None:
 
 
 def test_error_rates_change_by_percentage_points() -> None:
-    assert changes.change_in_points(0.0135, 0.0104) == Change(
+    assert formats.change_in_points(0.0135, 0.0104) == Change(
         "\u2191", "0.31 pp", "up 0.31 percentage points", Tone.BAD
     )
-    assert changes.change_in_points(0.01, 0.01) == Change("", "0 pp", "no change", Tone.NEUTRAL)
+    assert formats.change_in_points(0.01, 0.01) == Change("", "0 pp", "no change", Tone.NEUTRAL)

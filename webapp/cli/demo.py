@@ -9,8 +9,8 @@ import click
 
 from runtally.client.demo.play import post_history, post_live
 from runtally.client.post import Poster, Target, Totals
+from webapp.cli.opening import Server, server_options
 from webapp.cli.output import Counter, Progress
-from webapp.cli.server import Server, server_options
 
 _LIVE_LINE: Final = 250
 """About a minute of live traffic."""

@@ -28,9 +28,8 @@ from runtally.fields import is_project_id, trimmed
 from runtally.money import plain
 from runtally.privacy import ContentRule
 from runtally.settings import PrivacyMode, Settings, load_settings
-from webapp.cli.opening import places_of, with_database
+from webapp.cli.opening import Server, places_of, server_options, with_database
 from webapp.cli.output import Progress
-from webapp.cli.server import Server, server_options
 
 _TAG = "metadata.import"
 

@@ -1,22 +1,26 @@
-"""Open the database of a command: the server of DATABASE_URL, the embedded one, or that of a cell."""
+"""Open the database of a command: the server of DATABASE_URL, the embedded one, or that of a cell; or the server that it talks to."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from functools import partial
-from typing import TypeVar
+from dataclasses import dataclass, field
+from functools import partial, wraps
+from typing import Any, TypeVar
 
 import click
+import httpx
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.access import projects
 from runtally.access.erasure import Places
 from runtally.archive.archive import Archive
+from runtally.client.post import Target
 from runtally.clock import system_clock
 from runtally.db.database import Database, reporting_database
 from runtally.db.schema import CELL, LIVE, REPORTING, advice, are_current, newest, version_of
 from runtally.embedded.server import database_url
 from runtally.errors import SettingsError, StoreUnavailable
+from runtally.files import START_COMMAND
 from runtally.settings import MAIN, Settings, load_settings
 from runtally.usage import masking
 
@@ -152,3 +156,51 @@ async def _check(database: Database, name: str) -> None:
         reporting = await version_of(connection, REPORTING)
         if not await are_current(connection, *histories) or reporting not in {None, newest(REPORTING)}:
             raise StoreUnavailable(f"The database's {await advice(connection)}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """The server named by options; settings fill in the rest."""
+
+    settings: Settings
+    said_url: str | None
+    said_key: str | None = field(repr=False)
+
+    @property
+    def url(self) -> str:
+        return self.said_url.rstrip("/") if self.said_url else self.settings.own_url()
+
+    def target(self) -> Target:
+        """The server and its key. Raises `click.UsageError` without a key that can be sent."""
+        keys = self.settings.ingest_api_key
+        key = self.said_key or (keys[0].get_secret_value() if keys else None)
+        if not key:
+            raise click.UsageError(
+                f"No ingest key: start the server with `{START_COMMAND}`, which makes one, or set INGEST_API_KEY, or say --key."
+            )
+        if not (key.isascii() and key.isprintable()):
+            raise click.UsageError("No key has such characters: it is a line of plain letters, digits and signs.")
+        return Target(self.url, key)
+
+
+def server_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add --url and --key to a command, which receives them as `server`."""
+
+    @click.option("--url", callback=checked_url, help="The URL of the server; by default the one of HOST and PORT.")
+    @click.option("--key", help="Ingest key; by default INGEST_API_KEY, or the key that the first start made.")
+    @wraps(command)
+    def with_server(*, url: str | None, key: str | None, **options: Any) -> None:  # noqa: ANN401  # Click's own values.
+        command(server=Server(load_settings(), url, key), **options)
+
+    return with_server
+
+
+def checked_url(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
+    """Return the URL of an option. Raises `click.BadParameter`."""
+    try:
+        good = url is None or (httpx.URL(url).scheme in {"http", "https"} and bool(httpx.URL(url).host))
+    except httpx.InvalidURL:
+        good = False
+    if not good:
+        raise click.BadParameter("write it as http://127.0.0.1:8000")
+    return url

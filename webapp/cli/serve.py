@@ -26,7 +26,7 @@ from webapp.cli.checks import check_settings
 
 BACKLOG = 2048
 # A client that reads nothing for this long has gone, or never will: the system hangs up, also on connections that are closed
-# and still have something to send. Longer than `webapp.server.pace` waits.
+# and still have something to send. Longer than `webapp.server.lingering` waits.
 STUCK_MS = 120_000
 INTERRUPTED = 130
 

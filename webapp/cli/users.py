@@ -14,9 +14,8 @@ from runtally.models.user import Role
 from runtally.settings import load_settings
 from webapp.addresses import join_url
 from webapp.cli.filters import ID
-from webapp.cli.opening import in_control
+from webapp.cli.opening import checked_url, in_control
 from webapp.cli.output import Record, attributes, echo_if_none, echo_json, json_option, record
-from webapp.cli.server import checked_url
 
 ROLE = click.Choice([role.value for role in Role])
 PROJECT = click.option("--project", "project_id", type=ID, help="Project that the role is for; leave it out for admin.")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.badge_image import svg_of
+from api.badge import svg_of
 from runtally.experiments.badge import MAX_LABEL, Style, badge_of, cleaned
 from runtally.experiments.text_width import Face, text_width
 from runtally.experiments.verdict import Outcome

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from webapp.server.pace import PART_BYTES, LeastPace, Pace
+from webapp.server.lingering import PART_BYTES, LeastPace, Pace
 from webapp.server.tracing import Message, Receive, Scope, Send
 
 HTTP = {"type": "http"}

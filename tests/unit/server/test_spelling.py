@@ -7,7 +7,7 @@ import pytest
 from quart import Quart
 
 from runtally.errors import NotFound
-from webapp.server.spelling import is_spelled_as, refuse_other_spellings
+from webapp.server.hosts import is_spelled_as, refuse_other_spellings
 
 ROTATE = "/projects/<project_id:project_id>/settings/keys/<uuid:key_id>/rotate"
 

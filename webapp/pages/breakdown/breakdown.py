@@ -43,9 +43,8 @@ from webapp.pages.panel.panel import OVERLAPS, Refusal, compared_with, refusal_o
 from webapp.pages.project.frame import ProjectHeading, ReportFrame, ReportPage, frame_of
 from webapp.project_pages import BREAKDOWN, COMPARE
 from webapp.rendering import render
-from webapp.report import Table
+from webapp.report import Sorting, Table, headings_of
 from webapp.security import signed_in
-from webapp.sorting import Sorting, headings_of
 from webapp.view import MINUTES, View, is_open
 from webapp.zone import local
 

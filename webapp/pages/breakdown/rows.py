@@ -18,7 +18,7 @@ from runtally.usage.dimensions import BY_MODEL, MODEL, NO_VALUE, OTHER, PROVIDER
 from runtally.usage.sketch import Sketch, merged, percentile
 from runtally.usage.summary import Summary
 from runtally.usage.totals import NO_RUNS, Totals
-from webapp import changes, formats, report
+from webapp import formats, report
 from webapp.addresses import address_of
 from webapp.charts.look import OTHER as OTHER_SLOT
 from webapp.charts.metrics import cache_share, cost_per_success
@@ -26,8 +26,7 @@ from webapp.charts.series import Groups
 from webapp.pages.panel.marks import per_million
 from webapp.pages.panel.narrowing import value_urls
 from webapp.project_pages import OVERVIEW
-from webapp.report import Cell, Head, Table
-from webapp.sorting import SortHeading
+from webapp.report import Cell, Head, SortHeading, Table
 from webapp.view import View
 
 
@@ -216,7 +215,7 @@ def table_of_groups(  # noqa: PLR0913  # What the table shows, and how.
         )
 
     def change(group: Group) -> Cell:
-        found = changes.change(group.totals.cost_usd, group.before.cost_usd) if group.before else None
+        found = formats.change(group.totals.cost_usd, group.before.cost_usd) if group.before else None
         return Cell(change=found) if found else Cell(text=formats.NOTHING)
 
     def of_success(group: Group) -> str:

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from runtally.experiments.estimate import MIN_RUNS, Difference, Estimate
 from runtally.runs.compare import ComparedRuns, Figure, difference
-from webapp import changes, formats
-from webapp.changes import Tone
+from webapp import formats
+from webapp.formats import Tone
 from webapp.pages.experiments.findings import NONE, Finding, short_finding
 
 DIFFERS = "Differs"
@@ -59,7 +59,7 @@ def _sum(
     text: Callable[[Decimal], str],
 ) -> Row:
     one, other = value_of(first), value_of(second)
-    change = changes.change(other, one)
+    change = formats.change(other, one)
     signs = {"↑": "+", "↓": formats.MINUS, "": ""}
     said = "No change" if one == other else formats.NOTHING if change is None else f"{signs[change.arrow]}{change.text}"
     return Row(name, Reading(text(one)), Reading(text(other)), Finding("", "", said, Tone.NEUTRAL))

@@ -10,7 +10,7 @@ from msgspec import Struct
 from quart import Blueprint, request, url_for
 from quart.typing import ResponseReturnValue
 
-from api.badge_answer import Format
+from api.badge import Format
 from api.current import actor, services
 from runtally.access.scopes import Scope, demand
 from runtally.experiments import edit

@@ -5,7 +5,7 @@ from msgspec import Struct
 from runtally.experiments.estimate import MIN_RUNS, Difference
 from runtally.experiments.verdict import Measure
 from webapp import formats
-from webapp.changes import Tone
+from webapp.formats import Tone
 
 # Verbs of the second experiment compared with the first, for less and for more.
 _VERBS = {

@@ -39,9 +39,9 @@ from webapp.pages.panel.panel import Panel, overview_name, panel_of, refused_pan
 from webapp.pages.runs.rows import NEWEST, RunList, newest_of
 from webapp.pages.runs.send_runs import KEY_FORM
 from webapp.rendering import Page, no_content, render
+from webapp.report import Sorting
 from webapp.security import signed_in
 from webapp.snippets import EXAMPLE_PROJECT, first_run_command, otlp_variables
-from webapp.sorting import Sorting
 from webapp.view import View
 
 blueprint = Blueprint("overview", __name__)

@@ -14,11 +14,10 @@ from runtally.budgets.use import Use
 from runtally.usage.overview.projects import Listing, ProjectSummary
 from runtally.usage.totals import Totals
 from runtally.usage.window import Range
-from webapp import changes, formats, report, zone
-from webapp.changes import Change
+from webapp import formats, report, zone
+from webapp.formats import Change
 from webapp.pages.project.budget_line import SHORT, Level, level_of
-from webapp.report import Cell, Head, Table, sparkline_of
-from webapp.sorting import SortHeading, Sorting, headings_of
+from webapp.report import Cell, Head, SortHeading, Sorting, Table, headings_of, sparkline_of
 from webapp.view import View
 
 PAGE_ROWS = 50
@@ -289,7 +288,7 @@ def _unpriced(one: ProjectSummary) -> str | Cell:
 
 
 def _change(one: ProjectSummary) -> Change | None:
-    return changes.change(one.total.cost_usd, one.previous.cost_usd) if one.previous else None
+    return formats.change(one.total.cost_usd, one.previous.cost_usd) if one.previous else None
 
 
 def _has_risen(now: Totals, before: Totals) -> bool:

@@ -5,7 +5,7 @@ from hashlib import blake2b
 
 from quart import Response, request
 
-from api.badge_answer import POLICY, SVG
+from api.badge import POLICY, SVG
 from api.current import actor, services
 from runtally.access.scopes import Scope, demand
 from runtally.errors import NotFound

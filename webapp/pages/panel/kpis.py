@@ -8,9 +8,9 @@ from msgspec import Struct
 from runtally.usage.report import Report
 from runtally.usage.sketch import Latency
 from runtally.usage.totals import NO_RUNS, Totals
-from webapp import changes, formats
-from webapp.changes import Change
+from webapp import formats
 from webapp.charts.metrics import Metric
+from webapp.formats import Change
 from webapp.view import View
 
 LABELS = {
@@ -67,7 +67,7 @@ def _cost(report: Report, view: View, now: datetime, forecast_usd: Decimal | Non
     return Reading(
         formats.money(total.cost_usd),
         _pace(report, view, now, forecast_usd) if total.cost_usd else "",
-        changes.change(total.cost_usd, _before(report).cost_usd),
+        formats.change(total.cost_usd, _before(report).cost_usd),
         is_minimum=total.is_minimum,
     )
 
@@ -97,7 +97,7 @@ def estimates_of(total: Totals) -> str:
 def _runs(report: Report) -> Reading:
     total = report.bars.total
     note = f"{formats.unit_money(total.cost_per_run)} per run" if total.cost_usd else ""
-    return Reading(formats.count(total.runs), note, changes.change(Decimal(total.runs), Decimal(_before(report).runs)))
+    return Reading(formats.count(total.runs), note, formats.change(Decimal(total.runs), Decimal(_before(report).runs)))
 
 
 def _errors(report: Report, view: View) -> Reading:
@@ -108,7 +108,7 @@ def _errors(report: Report, view: View) -> Reading:
         # Of failed runs all failed.
         return Reading(note="remove the status filter to see it")
     note = {0: "no failed runs", 1: "1 failed run"}.get(total.failed, f"{formats.count(total.failed)} failed runs")
-    change = changes.change_in_points(total.error_rate, before.error_rate) if before.runs else None
+    change = formats.change_in_points(total.error_rate, before.error_rate) if before.runs else None
     return Reading(formats.percent(total.error_rate), note, change)
 
 
@@ -118,7 +118,7 @@ def _latency(report: Report, view: View) -> Reading:
     if not latency.p95_ms:
         is_of_all = view.filter.is_narrowed and view.project_id is None
         return Reading(note="choose a project to see it" if is_of_all and total.runs else "")
-    change = changes.change(Decimal(latency.p95_ms), Decimal(before.p95_ms), more_is_worse=True)
+    change = formats.change(Decimal(latency.p95_ms), Decimal(before.p95_ms), more_is_worse=True)
     return Reading(formats.duration(latency.p95_ms), f"p50 {formats.duration(latency.p50_ms)}", change)
 
 
@@ -127,7 +127,7 @@ def _tokens(report: Report) -> Reading:
     note = (
         f"{formats.tokens(total.input_tokens)} in · {formats.tokens(total.output_tokens)} out" if total.tokens else ""
     )
-    change = changes.change(Decimal(total.tokens), Decimal(_before(report).tokens))
+    change = formats.change(Decimal(total.tokens), Decimal(_before(report).tokens))
     return Reading(formats.tokens(total.tokens), note, change)
 
 

@@ -20,7 +20,7 @@ from runtally.pricing.bulk import ALL_AMOUNTS, How, Planned
 from runtally.pricing.draft import Draft
 from runtally.runs.what_if import ModelUsage, cost_at, read_usage_by_day
 from runtally.usage.window import Range
-from webapp import changes, formats
+from webapp import formats
 from webapp.addresses import address_of, path_to
 from webapp.form import Form, sent_form
 from webapp.pages.prices.covered import price_of
@@ -197,7 +197,7 @@ async def _preview(planned: Sequence[Planned], now: datetime) -> Preview:
     effects = await effects_of([one for one in planned if one.is_scheduled], now)
     was = sum((one.now_usd for one in effects.values()), Decimal(0))
     then = sum((one.then_usd for one in effects.values()), Decimal(0))
-    changed = changes.change(then, was)
+    changed = formats.change(then, was)
     write = formats.column_money((was, then))
     return Preview(
         table=_table(planned, effects, now),

@@ -23,7 +23,7 @@ from runtally.pricing.queries import MAX_MODELS
 from runtally.pricing.registry import Covered, Names, covered_by
 from runtally.runs.what_if import ModelUsage, Target, cost_at, read_usage_by_day, suppose
 from runtally.units import Usage
-from webapp import changes, formats
+from webapp import formats
 from webapp.rendering import Page, render
 from webapp.report import Column, Head, Table, table_of
 from webapp.security import admin
@@ -69,7 +69,7 @@ def _effect(draft: Draft, used: Sequence[ModelUsage], now: datetime) -> Effect:
     pairs.sort(key=lambda pair: -max(pair[1] or Decimal(0), pair[2]))
     known = [before for _, before, _ in pairs if before is not None]
     was, then = sum(known, Decimal(0)), sum((after for _, _, after in pairs), Decimal(0))
-    change = changes.change(then, was) if len(known) == len(pairs) else None
+    change = formats.change(then, was) if len(known) == len(pairs) else None
     money_now, money_then = formats.column_money(known), formats.column_money(after for _, _, after in pairs)
     columns: tuple[Column[tuple[ModelUsage, Decimal | None, Decimal]], ...] = (
         Column("Runs", lambda row: formats.count(row[0].runs), "number"),

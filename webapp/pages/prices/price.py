@@ -15,8 +15,8 @@ from runtally.models.price import Match, PriceEntry
 from runtally.pricing import entries, registry
 from runtally.pricing.draft import Draft, amounts_of, read_time
 from webapp import formats
-from webapp.changes import change
 from webapp.form import Form, sent_form
+from webapp.formats import change
 from webapp.pages.prices.frame import (
     AMOUNT_NAMES,
     PricesFrame,

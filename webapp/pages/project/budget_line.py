@@ -90,7 +90,7 @@ def _round_up(usd: Decimal) -> Decimal:
 
 
 def budget_part(budget: BurnDown) -> BudgetPart:
-    src = address_of("charts.budget_chart", {"project": budget.use.project_id})
+    src = address_of("project.budget_chart", {"project": budget.use.project_id})
     return BudgetPart(burn_down(budget), src, line=budget_line(budget.use))
 
 

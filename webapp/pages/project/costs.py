@@ -24,7 +24,7 @@ from runtally.runs.what_if import ModelUsage, Supposition, Target, Writes, read_
 from runtally.units import FURTHER
 from runtally.usage.snapshots import Snapshots
 from runtally.usage.window import TimeSpan
-from webapp import changes, formats
+from webapp import formats
 from webapp.addresses import address_of, requested_project
 from webapp.charts.costs import SupposedDay, what_if_by_day
 from webapp.form import Form
@@ -362,7 +362,7 @@ def _sum_of(name: str, rows: Sequence[Costs]) -> Costs:
 
 
 def _change(before: Decimal, after: Decimal, write: formats.Write = formats.money) -> str:
-    change = changes.change(after, before)
+    change = formats.change(after, before)
     size = formats.money_apart(after - before, write)
     return f"{size} ({change.arrow}{change.text})" if change and change.arrow else size
 

@@ -1,43 +1,224 @@
-"""The overview of one project: its figures, charts and lists."""
+"""The overview of one project, and its charts: their data for the browser, and as pictures in READMEs, wikis and status pages, with the panel of snippets."""
 
+import hashlib
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
+from html import escape
 from typing import ClassVar
 
-from quart import Blueprint, request
+from msgspec import Struct
+from quart import Blueprint, Response, request, url_for
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
+from api.metric_badge import LABELS
+from runtally.access import embeds, projects
 from runtally.access.queries import RecentChanges
 from runtally.access.scopes import Scope, demand, may
 from runtally.budgets.queries import get_burn_down
 from runtally.budgets.use import BurnDown
-from runtally.errors import DimensionNotTracked
+from runtally.errors import DimensionNotTracked, NotFound
 from runtally.models.run import Status
 from runtally.runs.failures import read_kinds
 from runtally.runs.read import read_extremes
 from runtally.runs.values import Extremes
+from runtally.usage.dimensions import BY_MODEL, MODEL, OTHER, STATUS
 from runtally.usage.filter import ALL_RUNS
-from runtally.usage.read import find_project, project_report, readable
+from runtally.usage.overview.project_queries import select_projects
+from runtally.usage.read import find_project, is_comparable, project_report, read_report, readable
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import KnownProject, Report
 from runtally.usage.tracked_keys import select_tracked_keys
-from runtally.usage.window import Window
-from webapp.addresses import here
+from runtally.usage.window import Range, Window
+from webapp import zone
+from webapp.addresses import address_of, here, path_to, requested_project, safe_path, url_of
 from webapp.caching import recent_changes, unchanged
+from webapp.charts.chart import Chart
+from webapp.charts.costs import burn_down
+from webapp.charts.metrics import Metric, name_of
+from webapp.pages.panel.chart_answer import charted_project, payload_of, picture_of
 from webapp.pages.panel.grouping import read_chart_groups, read_names, read_page_groups
-from webapp.pages.panel.marks import read_moments
-from webapp.pages.panel.panel import Panel, overview_name, panel_of, refused_panel
+from webapp.pages.panel.marks import all_marks, read_moments
+from webapp.pages.panel.panel import Panel, main_chart, overview_name, panel_of, refused_panel
 from webapp.pages.project.budget_line import BudgetPart, budget_part
-from webapp.pages.project.charts import EmbedPanel, embed_panel
 from webapp.pages.project.frame import tab_urls_of
+from webapp.pages.project.settings import PATH
 from webapp.pages.runs.rows import HIGHEST, RunList, highest_of
 from webapp.project_pages import AGENTS, OVERVIEW, RUNS
-from webapp.rendering import Page, render
-from webapp.security import signed_in
+from webapp.rendering import Page, render, see_other
+from webapp.security import chart_viewer, project_editor, signed_in
 from webapp.view import View
+from webapp.words import parts_of
 
 blueprint = Blueprint("project", __name__)
+
+# Caches between here and a README ask once a minute, however many look at it.
+MAX_AGE_SECONDS = 60
+MOST_BADGES = 5
+"""The experiments whose badges the panel leads to; a page lists all experiments."""
+
+
+@blueprint.get(f"/charts/<any({','.join(Metric)}):name>.json")
+@signed_in
+async def chart(name: str) -> ResponseReturnValue:
+    """A chart of the project in the query, or of all projects without one: its spec with its rows, and its tooltips."""
+    view = View.parse(request.args, requested_project(request.args))
+    demand(actor(), Scope.METRICS_READ, view.project_id)
+    window = view.window(services().clock())
+    async with services().cells.snapshots(view.project_id) as snapshots:
+        changes = await recent_changes(snapshots)
+        reader = UsageReader.of_page(snapshots, window, view.project_id)
+        if known := await unchanged(reader, window, changes):
+            return known
+        view = view.replace(range=await readable(snapshots, view.range, view.project_id, window.now))
+        drawn = await read_chart(reader, Metric(name), view)
+    return await payload_of(drawn)
+
+
+@blueprint.get("/charts/budget.json")
+@signed_in
+async def budget_chart() -> ResponseReturnValue:
+    """Return the rest of the project's budget, day by day until the end of the month."""
+    project_id = charted_project()
+    async with services().cells.of(project_id).database.snapshot() as connection:
+        budget = await get_burn_down(connection, project_id, services().clock())
+    if budget is None:
+        raise NotFound("This project has no budget.")
+    drawn = burn_down(budget)
+    return await payload_of(drawn)
+
+
+async def read_chart(reader: UsageReader, metric: Metric, view: View, *, has_releases: bool = True) -> Chart:
+    """Read the chart of a report: its question is the report's, so that most of the answer is in the memo.
+
+    Raises `DimensionNotTracked`.
+    """
+    view, window = view.replace(metric=metric), view.window(reader.now)
+    before = window.previous(reader.now)
+    is_fair = metric.is_sum and await is_comparable(reader.snapshots, before, view.project_id, view.filter)
+    has_lines = not metric.is_sum or view.project_id is not None
+    report = await read_report(reader, window, view.filter, is_fair=is_fair, has_lines=has_lines)
+    groups = await read_page_groups(reader, view, report)
+    if groups.refusal is not None:
+        raise DimensionNotTracked(groups.refusal)
+    drawn = await read_chart_groups(groups, view)
+    book = services().prices.book
+    releases = await read_moments(reader, window, view.filter.tag) if has_releases else ()
+    return main_chart(report, metric, groups, drawn, all_marks(report, book, view.project_id, releases))
+
+
+class EmbedPanel(Struct, frozen=True):
+    """The panel with the public picture of the page's large chart."""
+
+    preview: str
+    alt: str
+    snippets: tuple[tuple[str, str, str], ...]
+    """Id, name and text of each; none while the charts are for those who are signed in."""
+    metric_badges: tuple[tuple[str, str, str, str], ...]
+    """Id, name, address and Markdown of each; none while nobody may see them."""
+    badges: tuple[tuple[str, str], ...]
+    """The dearest experiments, and where their badges are."""
+    leaves_out_filters: bool
+
+
+@blueprint.get(f"/charts/<any({','.join(Metric)}):name>.svg")
+@chart_viewer
+async def picture(name: str) -> ResponseReturnValue:
+    """Answer a chart as a standalone SVG for signed-in readers and for requests with the project's token."""
+    is_signed_in = "token" not in request.args
+    view = View.parse(request.args, requested_project(request.args)).replace(metric=Metric(name))
+    if not is_signed_in:
+        view = _shared(view)
+        # Caches show it to everybody.
+        zone.use(UTC)
+    demand(actor(), Scope.METRICS_READ, view.project_id)
+    now = services().clock()
+    async with services().cells.snapshots(view.project_id) as snapshots:
+        found = await select_projects(snapshots.connection, view.project_id) if view.project_id else ()
+        if view.project_id and not found:
+            raise NotFound
+        view = view.replace(range=await readable(snapshots, view.range, view.project_id, now))
+        reader = UsageReader.of_page(snapshots, view.window(now), view.project_id)
+        # Readers of a public chart should not see the names of releases.
+        chart = await read_chart(reader, Metric(name), view, has_releases=is_signed_in)
+        names = await read_names(reader, view.filter)
+    narrowed = (part.value for part in parts_of(view.filter, names))
+    title = ", ".join((found[0].name if found else overview_name(None), *narrowed))
+    response = picture_of(chart, title)
+    return response if is_signed_in else await _cacheable(response)
+
+
+@blueprint.post(f"{PATH}/embed")
+@project_editor
+async def change(project_id: str) -> ResponseReturnValue:
+    """Make an address under which the project's charts are seen without signing in, or take it away."""
+    form = await request.form
+    is_shared = form.get("charts") == "shared"
+    async with services().cells.of(project_id).database.session() as session:
+        project = await projects.get(session, project_id)
+        if is_shared:
+            embeds.allow(session, actor(), project)
+        else:
+            embeds.forbid(session, actor(), project)
+    said = "Address created. Copy it below." if is_shared else "Only signed-in people can see the charts now."
+    here = form.get("here") or path_to("project.project", project_id=project_id)
+    return see_other(f"{safe_path(here)}#embed-body", said)
+
+
+def embed_panel(view: View, project: KnownProject, changes: RecentChanges, report: Report | None) -> EmbedPanel:
+    """Build the panel of this project's page."""
+    token = changes.embed_token
+    experiments = [id_ for id_ in (report.experiments if report else ()) if id_ != OTHER]
+    shown, alt = _shared(view), f"{project.name}: {name_of(view.metric).lower()} over time"
+    snippets: tuple[tuple[str, str, str], ...] = ()
+    if token is not None:
+        address = url_of(shown.picture_url(view.metric, project.id, token=token))
+        plain = " ".join(alt.split())
+        snippets = (
+            ("markdown", "Markdown", f"![{plain.replace('[', '(').replace(']', ')')}]({address})"),
+            ("html", "HTML", f'<img src="{escape(address)}" alt="{escape(plain)}">'),
+            ("url", "Address", address),
+        )
+    return EmbedPanel(
+        preview=shown.picture_url(view.metric, project.id),
+        alt=alt,
+        snippets=snippets,
+        metric_badges=_metric_badges(project, None if changes.has_public_badges else token)
+        if changes.has_public_badges or token is not None
+        else (),
+        badges=tuple((id_, _badge_url(project.id, id_)) for id_ in experiments[:MOST_BADGES]),
+        leaves_out_filters=view.filter.is_narrowed or shown.range is not view.range,
+    )
+
+
+def _metric_badges(project: KnownProject, token: str | None) -> tuple[tuple[str, str, str, str], ...]:
+    found = []
+    for metric, label in LABELS.items():
+        query = {"metric": metric.value, "token": token}
+        path = address_of("metric_badge.get_metric_badge", query, project_id=f"{project.id}.svg")
+        name = f"{label} of the last 30 days"
+        found.append((metric.value, name, path, f"![{label}]({url_of(path)})"))
+    return tuple(found)
+
+
+def _shared(view: View) -> View:
+    """Return the view for anonymous readers: without what would read runs one by one, or names users and customers."""
+    range_ = view.range if isinstance(view.range, Range) else Range.WEEK
+    by = view.by if view.by in {*BY_MODEL, STATUS} else MODEL
+    return View(view.project_id, range_, view.metric, None if view.metric is Metric.LATENCY or view.by is None else by)
+
+
+def _badge_url(project_id: str, experiment_id: str) -> str:
+    return url_for("experiment.experiment", project_id=project_id, experiment_id=experiment_id, _anchor="badge-panel")
+
+
+async def _cacheable(response: Response) -> Response:
+    body = await response.get_data(as_text=False)
+    response.headers["Cache-Control"] = f"public, max-age={MAX_AGE_SECONDS}"
+    # Weak, because it may be compressed later.
+    response.set_etag(hashlib.sha256(body).hexdigest()[:32], weak=True)
+    await response.make_conditional(request)
+    return response
 
 
 class ProjectPage(Page, frozen=True):

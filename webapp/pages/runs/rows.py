@@ -9,8 +9,7 @@ from runtally.models.run import Status
 from runtally.runs.values import Extremes, ListedRun
 from webapp import formats, report
 from webapp.pages.runs.views import HEADINGS, NUMBERS, Column, SortColumn, run_url
-from webapp.report import Cell, Head, Table
-from webapp.sorting import SortHeading
+from webapp.report import Cell, Head, SortHeading, Table
 from webapp.zone import local
 
 TONES = {Status.SUCCESS: "good", Status.ERROR: "bad", Status.TIMEOUT: "warn"}

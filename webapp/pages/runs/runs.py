@@ -42,9 +42,8 @@ from webapp.pages.runs.views import (
     runs_url,
 )
 from webapp.rendering import Page, render, see_other, wants_part
-from webapp.report import Table
+from webapp.report import SortHeading, Sorting, Table, headings_of
 from webapp.security import signed_in
-from webapp.sorting import SortHeading, Sorting, headings_of
 from webapp.zone import Calendar, local
 
 SORT_NAMES = {
@@ -189,7 +188,7 @@ async def export_runs(name: str) -> ResponseReturnValue:
     part = Part(view.order, first, min(page - 1, MAX_PAGES) * (first or 0), position.place)
     stream = await begun(writing(services(), actor(), view.run_filter, format_, part, with_bom=with_bom))
     response = Response(stream, content_type=FRAMES if in_frames else format_.content_type)
-    # The file may be large: `webapp.server.pace` cuts off readers who are too slow.
+    # The file may be large: `webapp.server.lingering` cuts off readers who are too slow.
     response.timeout = None
     response.headers["Content-Disposition"] = f'attachment; filename="runs.{format_.value}"'
     response.headers["Cache-Control"] = "private, no-store"

@@ -19,7 +19,7 @@ from runtally.usage.window import EPOCH, LAST
 from webapp import formats
 from webapp.addresses import path_to
 from webapp.charts.series import RANGE_NAMES
-from webapp.sorting import Sorting
+from webapp.report import Sorting
 from webapp.zone import Calendar, local
 
 _SOME_RUN = "some-run"

@@ -33,9 +33,8 @@ from webapp.pages.runs.rows import moment, short
 from webapp.pages.runs.views import session_url, trace_url
 from webapp.project_pages import SESSIONS, TRACES
 from webapp.rendering import render
-from webapp.report import Cell, Head, Table
+from webapp.report import Cell, Head, Sorting, Table, headings_of
 from webapp.security import signed_in
-from webapp.sorting import Sorting, headings_of
 from webapp.view import View
 from webapp.zone import local
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 from quart import Blueprint
 from quart.typing import ResponseReturnValue
 
-from api.docs import described
+from api.openapi import described
 from webapp.addresses import server_url
 from webapp.openapi_view import Group, NamedType, Scheme, Text, groups_of, prose, schemes_of, types_of
 from webapp.rendering import Page, render
