@@ -1,4 +1,4 @@
-"""GET /api/runs: single runs that match the explorer's filters, page by page."""
+"""GET /api/runs and GET /api/sessions: single runs that match the explorer's filters, or their sessions, page by page."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -11,15 +11,17 @@ from quart.typing import ResponseReturnValue
 from api.auth import project_key
 from api.current import actor, services
 from api.operation import Answer, Content, Operation, documents
-from api.reply import answered, reply
+from api.reply import answered, reply, utc
 from runtally.access.scopes import Scope, demand
-from runtally.errors import Forbidden, InvalidFilter, QueryTooSlow, StoreUnavailable
+from runtally.errors import Detail, Forbidden, InvalidFilter, QueryTooSlow, StoreUnavailable
 from runtally.fields import camel
 from runtally.runs.read import read_page
+from runtally.runs.run_groups import MAX_RUNS, read_sessions
 from runtally.runs.values import Position
 from runtally.usage.filter import NAMES, RunFilter
+from runtally.usage.overview.project_queries import select_dropped_before
 
-blueprint = Blueprint("api_runs", __name__, url_prefix="/api/runs")
+blueprint = Blueprint("api_runs", __name__, url_prefix="/api")
 
 _PROJECT = NAMES["project_id"]
 
@@ -82,7 +84,39 @@ class Runs(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
     left_out: Annotated[str | None, Meta(description="Why archived runs are missing; null where none are.")]
 
 
-@blueprint.get("")
+class AnsweredNames(msgspec.Struct, frozen=True, kw_only=True):
+    """The names that the runs of a session have."""
+
+    count: int
+    first: Annotated[tuple[str, ...], Meta(description="At most two of them.")]
+
+
+class AnsweredSession(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
+    """A session: what its runs that match come to."""
+
+    project_id: str
+    id: Annotated[str, Meta(description="The `sessionId` of its runs.")]
+    runs: int
+    failed: int
+    unpriced: Annotated[int, Meta(description="Runs whose cost is not known yet, which are not in `costUSD`.")]
+    cost_usd: Annotated[msgspec.Raw, Meta(extra_json_schema={"type": "number"})] = msgspec.field(name="costUSD")
+    first_at: str
+    last_at: Annotated[str, Meta(description="When its last run began.")]
+    duration_ms: Annotated[int, Meta(description="From the start of the first run to the end of the last answer.")]
+    users: AnsweredNames
+    models: AnsweredNames
+
+
+class Sessions(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
+    """A page of sessions, that with the latest run first."""
+
+    ok: Literal[True] = True
+    sessions: tuple[AnsweredSession, ...]
+    next_before: Annotated[str | None, Meta(description="`before` of the next page; null on the last.")]
+    left_out: Annotated[str | None, Meta(description="Why earlier runs are missing; null where none are.")]
+
+
+@blueprint.get("/runs")
 @project_key
 @documents(
     Operation(
@@ -94,15 +128,62 @@ class Runs(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
 )
 async def get_runs() -> ResponseReturnValue:
     """List single runs with the filters of the explorer, at most 50 a page. Needs the scope `runs:read`."""
-    sent = request.args.to_dict()
-    before = sent.pop("before", None)
-    asked = sent.pop("projectId", actor().project_id)
-    demand(actor(), Scope.RUNS_READ, asked)
-    run_filter = RunFilter.parse_strictly({**sent, _PROJECT: asked or ""})
-    position = Position.parse(before, None)
-    async with services().cells.snapshots(asked) as snapshots:
+    run_filter, position = _asked()
+    async with services().cells.snapshots(run_filter.project_id) as snapshots:
         page = await read_page(snapshots.run_sources, run_filter, services().clock(), position)
     older = page.older.token if page.older else None
     return reply(
         Runs(runs=tuple(answered(AnsweredRun, run) for run in page.runs), next_before=older, left_out=page.problem)
     )
+
+
+@blueprint.get("/sessions")
+@project_key
+@documents(
+    Operation(
+        tag="Metrics",
+        query=RunsQuery,
+        answers={200: Answer("The sessions.", (Content((Sessions,)),))},
+        raises=(Forbidden, InvalidFilter, QueryTooSlow, StoreUnavailable),
+    )
+)
+async def get_sessions() -> ResponseReturnValue:
+    """List the sessions of a project that have runs of the filters, at most 50 a page. Needs the scope `runs:read`.
+
+    All figures are of the runs that match: of a session that began before the time asked for, those of its later part.
+    """
+    run_filter, position = _asked()
+    if run_filter.project_id is None:
+        raise InvalidFilter(details=(Detail("projectId", "must name the project: each has sessions of its own"),))
+    async with services().cells.of(run_filter.project_id).reading.snapshot() as connection:
+        page, place = await read_sessions(connection, run_filter, services().clock(), position.place)
+        dropped = await select_dropped_before(connection, run_filter.project_id)
+    since = max(filter(None, (page.since, dropped)), default=None)
+    starts = run_filter.starts_at(services().clock())
+    why = f"more than {MAX_RUNS:,} match" if since == page.since else "those before are no longer in the database"
+    is_short = since is not None and (starts is None or starts < since)
+    return reply(
+        Sessions(
+            sessions=tuple(
+                answered(
+                    AnsweredSession,
+                    one,
+                    project_id=run_filter.project_id,
+                    users=answered(AnsweredNames, one.users),
+                    models=answered(AnsweredNames, one.models),
+                )
+                for one in page.groups
+            ),
+            next_before=place.token if place else None,
+            left_out=f"These are of runs since {utc(since)}: {why}." if since and is_short else None,
+        )
+    )
+
+
+def _asked() -> tuple[RunFilter, Position]:
+    """Read the query. Raises `Forbidden`, and `InvalidFilter`."""
+    sent = request.args.to_dict()
+    before = sent.pop("before", None)
+    asked = sent.pop("projectId", actor().project_id)
+    demand(actor(), Scope.RUNS_READ, asked)
+    return RunFilter.parse_strictly({**sent, _PROJECT: asked or ""}), Position.parse(before, None)

@@ -15,7 +15,8 @@ from typing import Any
 from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked
 from runtally.runs.failures import MAX_FAILED_RUNS
-from runtally.runs.scan import find_bound
+from runtally.runs.scan import conditions_of, find_bound
+from runtally.runs.values import Place, ScanBounds
 from runtally.usage.dimensions import OTHER, SESSION
 from runtally.usage.filter import Outcome, Period, RunFilter
 from runtally.usage.groups.groups import has_hidden_values, read_groups
@@ -136,6 +137,19 @@ _SELECT_FIGURES = """
 """
 
 
+_SELECT_MATCHING = """
+  SELECT session_id AS id,
+         {figures},
+         {names}
+    FROM runs
+   WHERE {matching} AND session_id <> ''
+GROUP BY session_id
+  HAVING {further}
+ORDER BY max(occurred_at) DESC, session_id DESC
+   LIMIT {limit}
+"""
+
+
 async def _ranked(connection: Connection, question: "ListQuestion") -> tuple[list[RunGroup], int]:
     """Add up all runs of a span, and return the groups of one page with the number of all."""
     way = "ASC" if question.is_ascending else "DESC"
@@ -229,6 +243,27 @@ async def read_run_groups(connection: Connection, question: ListQuestion, now: d
         for one in shown
     )
     return GroupPage(tuple(named), _has_more(question, groups), count, since)
+
+
+async def read_sessions(
+    connection: Connection, run_filter: RunFilter, now: datetime, before: Place | None
+) -> tuple[GroupPage, Place | None]:
+    """Read a page of the sessions that have runs of a filter, those with the latest such run first, and where the next begins.
+
+    Their figures are of these runs.
+    """
+    since = await find_bound(connection, run_filter, now, MAX_RUNS)
+    found = conditions_of(run_filter, now, bounds=ScanBounds(end=since))
+    further = "TRUE"
+    if before is not None:
+        values = found.value(before.occurred_at, "timestamptz"), found.value(before.id)
+        further = f"(max(occurred_at), session_id) < ({', '.join(values)})"
+    sql = _SELECT_MATCHING.format(matching=found.sql, figures=FIGURES, names=NAMES, further=further, limit=_LIMIT)
+    groups = [run_group(row, has_names=True) for row in await connection.fetch(sql, *found.values)]
+    shown, has_more = tuple(groups[:PAGE_GROUPS]), len(groups) > PAGE_GROUPS
+    last = shown[-1] if has_more else None
+    place = Place(last.last_at, last.id, run_filter.project_id or "") if last and last.last_at else None
+    return GroupPage(shown, has_more, since=since), place
 
 
 async def _by_latest(connection: Connection, question: ListQuestion, since: datetime) -> GroupPage:
