@@ -252,6 +252,7 @@ _ANTHROPIC = "https://platform.claude.com/docs/en/about-claude/pricing, 2026-11-
 _OPENAI = "https://developers.openai.com/api/docs/pricing, by litellm 1.110.2"
 _GEMINI = "https://ai.google.dev/gemini-api/docs/pricing, by litellm 1.110.2"
 _BEDROCK = "https://aws.amazon.com/bedrock/pricing/, by litellm 1.110.2"
+_MISTRAL = "https://docs.mistral.ai/capabilities/batch: half of the usual price"
 _VERTEX = "https://cloud.google.com/vertex-ai/generative-ai/pricing, by litellm 1.110.2"
 
 _RESELLERS = frozenset({"anthropic", "aws", "azure", "google"})
@@ -326,6 +327,8 @@ def _factors_of(provider: str, model: str) -> Iterator[tuple[str, str, str]]:
             yield "priority", "1.75", _BEDROCK
     if provider == "google" and "claude" in model:
         yield "batch", "0.5", _VERTEX
+    if provider == "mistral":
+        yield "batch", "0.5", _MISTRAL
     if provider == "google" and _GEMINI_TIERS.match(model):
         yield "batch", "0.5", _GEMINI
         yield "flex", "0.5", _GEMINI

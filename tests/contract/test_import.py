@@ -263,6 +263,23 @@ async def test_decimal_commas_and_times_of_a_zone_are_read_where_an_option_says_
     assert (row["input_tokens"], row["occurred_at"].isoformat()) == (1_234, "2026-11-20T09:00:00+00:00")
 
 
+async def test_answers_of_a_batch_without_a_time_are_refused_with_what_to_add(
+    server: Server, project_id: str, tmp_path: Path
+) -> None:
+    message = {"id": project_id, "model": "claude-opus-4-8", "usage": {"input_tokens": 7, "output_tokens": 5}}
+    path = tmp_path / "results.jsonl"
+    path.write_text(json.dumps({"custom_id": "a", "result": {"type": "succeeded", "message": message}}))
+
+    refused = await runtally(server, "import", path, "--project", project_id)
+    taken = await runtally(server, "import", path, "--project", project_id, "--default", f"timestamp={TIME}")
+
+    assert refused.code == 1
+    assert "Totals without the rejected rows: nothing." in refused.out
+    assert "Line 1: timestamp is missing; map a column to it, or say --default timestamp=now" in refused.err
+    assert taken.code == 0
+    assert "1 runs added" in taken.out
+
+
 @pytest.mark.parametrize("name", ["csv", "jsonl"])
 async def test_an_own_export_adds_nothing_where_its_runs_are_and_the_same_runs_elsewhere(
     server: Server, client: httpx.AsyncClient, project_id: str, tmp_path: Path, name: str

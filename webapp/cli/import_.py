@@ -282,7 +282,7 @@ def _report(maker: RunMaker, totals: Totals) -> None:
     if str(maker.figures):
         click.echo(f"Totals of the file: {maker.figures}.")
     if maker.figures.sums != totals.figures.sums:
-        click.echo(f"Totals without the rejected rows: {totals.figures or 'nothing'}.")
+        click.echo(f"Totals without the rejected rows: {str(totals.figures) or 'nothing'}.")
     if unused := list(_unused(maker)):
         click.echo(
             f"Warning: not used, but named like tokens, a cost or a time: {listed(unused)}. "

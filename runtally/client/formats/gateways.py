@@ -14,6 +14,7 @@ from runtally.client.formats.declaration import (
     number,
     parsed,
 )  # fmt: skip
+from runtally.vendor_usage import tokens_of
 
 _OK, _REDIRECT = 200, 300
 
@@ -49,16 +50,20 @@ HELICONE = Format(
 )  # fmt: skip
 
 
+_PARTS = ("cachedInputTokens", "cacheWriteTokens", "reasoningTokens", "audioInputTokens", "audioOutputTokens")
+
+
 def _read_litellm(row: Row) -> Iterator[Row]:
     """LiteLLM's spend logs: the table `LiteLLM_SpendLogs` of its proxy. Cached and reasoning tokens are inside `metadata` alone."""
     metadata = row.get("metadata")
     usage = at(metadata, "usage_object")
-    given, answered = at(usage, "prompt_tokens_details"), at(usage, "completion_tokens_details")
     has_failed = row.get("status") == "failure"
     start, took = row.get("starttime"), count(row.get("requestdurationms"))
     spend = number(row.get("spend"))
     is_kept = str(row.get("cachehit")).casefold() == "true"
+    counts = {"inputTokens": row.get("prompttokens"), "outputTokens": row.get("completiontokens")}
     yield filled(
+        **({} if has_failed else counts | {name: tokens_of(usage).get(name) for name in _PARTS}),
         runId=row.get("requestid"),
         provider=row.get("customllmprovider"),
         model=row.get("model") or row.get("modelgroup"),
@@ -69,13 +74,6 @@ def _read_litellm(row: Row) -> Iterator[Row]:
         )
         if has_failed
         else None,
-        inputTokens=None if has_failed else row.get("prompttokens"),
-        outputTokens=None if has_failed else row.get("completiontokens"),
-        cachedInputTokens=count(at(given, "cached_tokens")) or count(at(usage, "cache_read_input_tokens")),
-        cacheWriteTokens=count(at(usage, "cache_creation_input_tokens")) or count(at(given, "cache_write_tokens")),
-        audioInputTokens=count(at(given, "audio_tokens")),
-        reasoningTokens=count(at(answered, "reasoning_tokens")),
-        audioOutputTokens=count(at(answered, "audio_tokens")),
         latencyMs=took or milliseconds(start, row.get("endtime")),
         timeToFirstTokenMs=milliseconds(start, row.get("completionstarttime")),
         # An answer from the proxy's own cache was not paid for.

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from runtally.client.formats import gateways, reports, tracers
+from runtally.client.formats import batches, gateways, reports, tracers
 from runtally.client.formats.declaration import Format, Row, by_name, filled, parsed
 from runtally.spreadsheets import unguarded
 
@@ -56,6 +56,9 @@ FORMATS: Mapping[str, Format] = {
         gateways.HELICONE,
         gateways.OPENROUTER_CALLS,
         gateways.OPENROUTER_ACTIVITY,
+        batches.OPENAI_BATCH,
+        batches.ANTHROPIC_BATCH,
+        batches.GEMINI_BATCH,
         reports.OPENAI_USAGE,
         reports.OPENAI_COSTS,
         reports.ANTHROPIC_USAGE,

@@ -407,6 +407,76 @@ CALLS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
             }
         ],
     ),
+    "openai-batch": (
+        {
+            "id": "batch_req_1",
+            "custom_id": SAID,
+            "response": {
+                "status_code": 200,
+                "request_id": "req_1",
+                "body": {
+                    "id": "chatcmpl-1",
+                    "created": NANOS // 1_000_000_000,
+                    "model": "mistral-large-2512",
+                    "choices": [{"message": {"content": SAID}}],
+                    "usage": {
+                        "prompt_tokens": 10_007,
+                        "completion_tokens": 5_003,
+                        "prompt_tokens_details": {"cached_tokens": 2_003},
+                        "completion_tokens_details": {"reasoning_tokens": 1_301},
+                    },
+                },
+            },
+            "error": None,
+        },
+        [
+            {
+                "runId": "batch_req_1",
+                "provider": "mistral",
+                "model": "mistral-large-2512",
+                "timestamp": "2026-11-25T10:00:00Z",
+                "status": "success",
+                "inputTokens": 10_007,
+                "outputTokens": 5_003,
+                "cachedInputTokens": 2_003,
+                "reasoningTokens": 1_301,
+                "serviceTier": "batch",
+            }
+        ],
+    ),
+    "anthropic-batch": ({"custom_id": SAID, "result": {"type": "canceled"}}, []),
+    "gemini-batch": (
+        {
+            "key": SAID,
+            "response": {
+                "candidates": [{"content": {"parts": [{"text": SAID}]}}],
+                "createTime": START,
+                "modelVersion": "gemini-2.5-pro",
+                "responseId": "g1",
+                "usageMetadata": {
+                    "promptTokenCount": 10_007,
+                    "candidatesTokenCount": 3_702,
+                    "thoughtsTokenCount": 1_301,
+                    "cachedContentTokenCount": 2_003,
+                    "totalTokenCount": 15_010,
+                },
+            },
+        },
+        [
+            {
+                "runId": "g1",
+                "provider": "google",
+                "model": "gemini-2.5-pro",
+                "timestamp": "2026-11-25T10:00:00Z",
+                "status": "success",
+                "inputTokens": 10_007,
+                "outputTokens": 5_003,
+                "cachedInputTokens": 2_003,
+                "reasoningTokens": 1_301,
+                "serviceTier": "batch",
+            }
+        ],
+    ),
 }
 
 # Input, output, cached, written, reasoning, and dollars.
@@ -504,6 +574,62 @@ def test_a_report_of_days_has_totals_and_no_run(name: str) -> None:
 )
 def test_what_is_no_call_is_no_run(name: str, changes: dict[str, Any]) -> None:
     assert runs_of({**CALLS[name][0], **changes}) == []
+
+
+def test_an_answer_of_anthropics_batch_is_a_run_at_its_price_once_it_is_given_a_time() -> None:
+    usage = {
+        "input_tokens": 1_007,
+        "cache_read_input_tokens": 2_003,
+        "cache_creation_input_tokens": 499,
+        "cache_creation": {"ephemeral_5m_input_tokens": 90, "ephemeral_1h_input_tokens": 409},
+        "output_tokens": 5_003,
+    }
+    message = {"id": "msg_1", "model": "claude-opus-4-8", "usage": usage, "content": [{"text": SAID}]}
+    row = {"custom_id": "a", "result": {"type": "succeeded", "message": message}}
+    with pytest.raises(RowRejected, match=r"timestamp is missing; .* --default timestamp=now"):
+        runs_of(row)
+
+    (run,) = a_maker(row, fallbacks={"timestamp": START}).runs_of(row)
+
+    assert json.loads(as_text(run)) == {
+        "runId": "msg_1",
+        "provider": "anthropic",
+        "model": "claude-opus-4-8",
+        "timestamp": "2026-11-25T10:00:00Z",
+        "status": "success",
+        "inputTokens": 3_509,
+        "outputTokens": 5_003,
+        "cachedInputTokens": 2_003,
+        "cacheWriteTokens": 499,
+        "units": {"cacheWrite1h": 409},
+        "serviceTier": "batch",
+    }
+
+
+@pytest.mark.parametrize(
+    ("row", "code"),
+    [
+        (
+            {"custom_id": "a", "response": {"status_code": 400, "body": {"error": {"message": SAID}}}, "error": None},
+            "400",
+        ),
+        ({"custom_id": "a", "response": None, "error": {"code": "batch_expired", "message": SAID}}, "batch_expired"),
+        (
+            {"custom_id": "a", "result": {"type": "errored", "error": {"error": {"type": "invalid_request_error"}}}},
+            "invalid_request_error",
+        ),
+        ({"key": "a", "response": None, "error": {"code": 429, "message": SAID}}, "429"),
+    ],
+)
+def test_a_request_of_a_batch_that_failed_is_a_failure_of_the_model_that_is_named(
+    row: dict[str, Any], code: str
+) -> None:
+    named = {"model": "unknown", "provider": "unknown", "timestamp": START}
+
+    (run,) = a_maker(row, fallbacks=named).runs_of(row)
+
+    assert (run.status, run.error_code) == ("error", code)
+    assert SAID not in as_text(run)
 
 
 def test_a_failed_call_of_litellm_has_no_tokens_and_no_cost() -> None:
