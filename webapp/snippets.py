@@ -268,7 +268,7 @@ def _python_client(url: str, key: str, project_id: str) -> str:
             "import runtally_client as runtally",
             "",
             f"runtally.init({settings})",
-            "runtally.instrument()",
+            "runtally.instrument(stream_usage=True)",
             "",
             f"runtally.record({run})",
         )

@@ -11,6 +11,7 @@ import pytest
 
 import runtally_client as runtally
 from runtally.files import CHECKOUT
+from runtally_client import _call
 from runtally_client._usage import tokens_of
 from tests.fake_provider import (
     ANTHROPIC_USAGE,
@@ -279,6 +280,22 @@ def test_what_another_model_did_for_a_call_is_a_run_beside_it(recorded: Recorded
     assert part["metadata"] == {"feature": "search", "partOf": whole["runId"]}
     assert (part["timestamp"], part["tags"]) == (whole["timestamp"], ["a"])
     assert {"latencyMs", "status"}.isdisjoint(part)
+
+
+def test_a_stream_that_told_no_tokens_says_once_how_to_ask_for_them(
+    recorded: Recorded, caplog: pytest.LogCaptureFixture
+) -> None:
+    _call.say_how_to_ask.cache_clear()  # Another test's stream may have said it.
+    end = {"object": "chat.completion.chunk", "choices": [{"finish_reason": "stop"}]}
+    told = {"object": "chat.completion.chunk", "choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 1}}
+    for parts in ([end, told], [end], [end]):
+        with runtally.run("openai", "gpt-4o-mini") as run:
+            for part in parts:
+                run.see(part)
+
+    assert len(recorded.runs) == 3
+    (line,) = [one.getMessage() for one in caplog.records]
+    assert "instrument(stream_usage=True) asks for them" in line
 
 
 def test_a_call_that_a_fallback_answered_is_the_fallbacks(recorded: Recorded) -> None:

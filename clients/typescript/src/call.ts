@@ -5,6 +5,8 @@ import { fallbackOf, partsOf, tokensOf } from "./usage.js";
 // What begins a stream whose end says why it ended.
 const BEGINNINGS = /^(message_start|response\.created|chat\.completion\.chunk)$/;
 
+let hasSaidHowToAsk = false;
+
 export type Record = (run: Run) => void;
 
 /** One call of a model, timed from now on. It is recorded once, when it ends. */
@@ -14,6 +16,8 @@ export class Call {
   #run: Run;
   #isOver = false;
   #isOpen = false;
+  #isChatStream = false;
+  #hasUsage = false;
   #parts: Run[] = [];
 
   constructor(record: Record, run: Run) {
@@ -47,6 +51,7 @@ export class Call {
     // OpenAI writes its tier and its tools beside the usage.
     const { usage = whole?.usageMetadata ?? countedOf(whole), service_tier, tool_usage } = whole ?? {};
     if (usage) {
+      this.#hasUsage = true;
       this.update(tokensOf(service_tier || tool_usage ? { service_tier, tool_usage, ...usage } : usage));
       this.#parts = partsOf(usage);
       const [asked, answered] = [this.#run.model, fallbackOf(usage)];
@@ -56,8 +61,9 @@ export class Call {
     }
     const kind = answer?.type ?? answer?.object;
     this.update({ finishReason: finishReasonOf(whole) });
+    this.#isChatStream = kind === "chat.completion.chunk";
     // Some servers tell a chat's tokens, and not why it ended.
-    const hasEnded = this.#run.finishReason || (usage && kind === "chat.completion.chunk");
+    const hasEnded = this.#run.finishReason || (usage && this.#isChatStream);
     this.#isOpen = (this.#isOpen || BEGINNINGS.test(kind)) && !hasEnded;
     if (kind === "error" || whole?.status === "failed") this.end({ name: whole.error?.code ?? "failed" });
   }
@@ -76,6 +82,12 @@ export class Call {
     const latencyMs = this.#elapsed();
     // Whoever read the stream left it, and its last counts are not known.
     if (this.#isOpen && !errorCode) this.update({ finishReason: "cancelled" });
+    else if (this.#isChatStream && !this.#hasUsage && !errorCode && !hasSaidHowToAsk) {
+      hasSaidHowToAsk = true;
+      console.warn(
+        "Runtally: a stream told no tokens, so its run costs nothing: wrap(client, { streamUsage: true }) asks for them, or stream_options: { include_usage: true } in the call",
+      );
+    }
     this.#record(merge({ provider: "unknown", model: "unknown", latencyMs, status, errorCode } as Run, this.#run));
     const { runId, provider, timestamp, sessionId, userId, traceId, experimentId, tags, metadata, serviceTier, region } = this.#run;
     const shared = { provider, timestamp, sessionId, userId, traceId, experimentId, tags, metadata, serviceTier, region };

@@ -17,6 +17,13 @@ const OPENAI = { provider: "openai", model: "gpt-4o-mini", status: "success" };
 const ANTHROPIC = { provider: "anthropic", model: "claude-sonnet-4-5", status: "success", ...TOKENS, cacheWriteTokens: 50 };
 const TIMEOUT_MS = 300;
 
+const said: string[] = [];
+const { warn } = console;
+console.warn = (...words: unknown[]) => {
+  said.push(words.join(" "));
+  warn(...words);
+};
+
 async function drain(stream: AsyncIterable<unknown>): Promise<void> {
   for await (const _ of stream);
 }
@@ -57,6 +64,8 @@ for (const [version, Client] of Object.entries({ newest: OpenAI, 4: OpenAI4, old
         inputTokens: null,
       });
       assert.ok(run.timeToFirstTokenMs <= run.latencyMs);
+      // Of all such streams of the process one says how to mend it.
+      assert.equal(said.filter((one) => one.includes("streamUsage: true")).length, 1);
     });
 
     test("a stream that is asked for its usage", () =>

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,6 +16,8 @@ from runtally_client._usage import fallback_of, first, parts_of, tokens_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Fields = dict[str, Any]
+
+log = logging.getLogger("runtally")
 
 MAX_TAGS, MAX_TAG, MAX_BEGUN = 20, 64, 10_000
 # Of names longer than these the server would refuse the run.
@@ -148,6 +151,7 @@ class Call:
         self._parts: list[Fields] = []
         self._failure: str | None = None
         self._is_open = False
+        self._is_chat_stream = False
 
     def update(self, **fields: Any) -> None:
         """Set fields of the run, by the names of the API, such as `finishReason="stop"` or `metadata={...}`."""
@@ -195,6 +199,8 @@ class Call:
             self.fill(errorCode=code, status="timeout" if is_timeout else "error")
         elif self._is_open:  # Whoever read the stream left it, and its last counts are not known.
             self.fill(finishReason="cancelled")
+        elif self._is_chat_stream and not self._usages:
+            say_how_to_ask()
         self.fill(provider="unknown", model="unknown", latencyMs=self._elapsed())
         self._record(self.fields)
         for place, part in enumerate(self._parts):
@@ -250,8 +256,9 @@ class Call:
             inputTokens=round(sum(embedded)) or None, finishReason=reason and str(getattr(reason, "value", reason))
         )
         kind = first(answer, "type", "object")
+        self._is_chat_stream = kind == "chat.completion.chunk"
         # Some servers tell a chat's tokens, and not why it ended.
-        has_ended = bool(reason or (usage and kind == "chat.completion.chunk"))
+        has_ended = bool(reason or (usage and self._is_chat_stream))
         self._is_open = (self._is_open or kind in _BEGINNINGS) and not (has_ended or self.fields.get("finishReason"))
         if kind == "error" or status == "failed":
             self._failure = str(first(first(whole, "error") or whole, "code") or "failed")
@@ -266,6 +273,14 @@ class Call:
 
     def _elapsed(self) -> int:
         return round(1000 * (time.perf_counter() - self._began))
+
+
+@functools.cache  # Once.
+def say_how_to_ask() -> None:
+    log.warning(
+        "A stream told no tokens, so its run costs nothing: instrument(stream_usage=True) asks for them, or "
+        'stream_options={"include_usage": True} in the call'
+    )
 
 
 def _counted(answer: object) -> Fields | None:
