@@ -398,14 +398,14 @@ def test_pages_and_runs_pass_caddy(server: Server, tmp_path: Path) -> None:
     assert agents.status_code == 502
 
 
-def documents(name: str) -> dict[str, dict[str, Any]]:
+def documents(text: str) -> dict[str, dict[str, Any]]:
     """The objects of the manifest by kind and name."""
-    found = yaml.safe_load_all((DEPLOY / name).read_text())
+    found = yaml.safe_load_all(text)
     return {f"{one['kind']} {one['metadata']['name']}": one for one in found}
 
 
 def test_kubernetes_runs_two_that_are_looked_after_and_no_root() -> None:
-    found = documents("kubernetes.yaml")
+    found = documents((DEPLOY / "kubernetes" / "runtally.yaml").read_text())
     web = found["Deployment runtally"]["spec"]
     [container] = web["template"]["spec"]["containers"]
     pods = [one["spec"]["template"]["spec"] for one in found.values() if "template" in one["spec"]]
@@ -431,6 +431,24 @@ def test_kubernetes_runs_two_that_are_looked_after_and_no_root() -> None:
     for pod in pods:
         assert pod["securityContext"]["runAsNonRoot"]
         assert all(one["securityContext"]["readOnlyRootFilesystem"] for one in pod["containers"])
+
+
+def test_the_base_of_kustomize_adds_an_ingress_and_leaves_the_number_of_replicas_to_the_autoscaler() -> None:
+    command = [program("kubectl"), "kustomize", str(DEPLOY / "kubernetes")]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603  # Ours.
+    assert done.returncode == 0, done.stderr
+    found = documents(done.stdout)
+
+    assert "replicas" not in found["Deployment runtally"]["spec"]
+    assert found["Deployment runtally-relay"]["spec"]["replicas"] == 1
+    scaler = found["HorizontalPodAutoscaler runtally"]["spec"]
+    assert scaler["scaleTargetRef"] == {"apiVersion": "apps/v1", "kind": "Deployment", "name": "runtally"}
+    assert scaler["minReplicas"] == 2
+    [rule] = found["Ingress runtally"]["spec"]["rules"]
+    [path] = rule["http"]["paths"]
+    assert path["backend"]["service"] == {"name": "runtally", "port": {"name": "http"}}
+    assert found["Service runtally"]["spec"]["ports"][0]["name"] == "http"
+    assert [rule["host"]] == found["Ingress runtally"]["spec"]["tls"][0]["hosts"]
 
 
 def test_compose_starts_the_service_once_its_database_is_migrated() -> None:
