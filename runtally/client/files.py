@@ -49,7 +49,9 @@ def _table(text: io.TextIOWrapper) -> Iterator[Row | Rejection]:
     if not columns:
         raise UnreadableFile("The file is empty; its first line must name the columns.")
     if len(set(columns)) < len(columns):
-        raise UnreadableFile("Two columns of the header have the same name; rename one.")
+        raise UnreadableFile(
+            "Two columns of the header have the same name; rename one, or write a data frame with index=False."
+        )
     reader = csv.reader(text, delimiter=delimiter)
     line = 2
     for cells in reader:

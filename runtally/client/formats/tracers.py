@@ -1,8 +1,9 @@
-"""Files of tools that record calls: Langfuse, LangSmith, MLflow and PostHog."""
+"""Files of tools that record calls: Braintrust, Langfuse, LangSmith, MLflow, Opik, Phoenix and PostHog."""
 
 from collections.abc import Iterator
 from datetime import timedelta
 
+from runtally.client.fields import squashed
 from runtally.client.formats.declaration import (
     Format,
     Row,
@@ -202,3 +203,110 @@ def _posthog_counts(about: Row) -> Row:
 POSTHOG = Format(
     "posthog", "PostHog's events", frozenset({"event", "properties", "distinctid", "timestamp"}), _read_posthog
 )
+
+
+def _read_braintrust(row: Row) -> Iterator[Row]:
+    """Braintrust's spans: those of the type `llm` are calls. A failed one may have neither an error nor counts."""
+    metrics, about = parsed(row.get("metrics")) or {}, parsed(row.get("metadata")) or {}
+    if at(row.get("spanattributes"), "type") != "llm":
+        return
+    long, short = (count(metrics.get(f"prompt_cache_creation_{kind}_tokens")) or 0 for kind in ("1h", "5m"))
+    start, end = (number(metrics.get(name)) for name in ("start", "end"))
+    yield filled(
+        runId=row.get("spanid"),
+        provider=about.get("provider"),
+        model=about.get("model"),
+        timestamp=row.get("created"),
+        status="error" if row.get("error") else "success",
+        errorCode=error_code(row.get("error")) if row.get("error") else None,
+        inputTokens=count(metrics.get("prompt_tokens")),
+        outputTokens=count(metrics.get("completion_tokens")),
+        cachedInputTokens=count(metrics.get("prompt_cached_tokens")),
+        cacheWriteTokens=count(metrics.get("prompt_cache_creation_tokens")) or long + short or None,
+        reasoningTokens=count(metrics.get("completion_reasoning_tokens")),
+        units=filled(cacheWrite1h=long or None, webSearch=count(metrics.get("server_tool_use_web_search_requests"))),
+        serviceTier=tier_of(about.get("usage_service_tier") or about.get("service_tier")),
+        latencyMs=round((end - start) * 1000) if start and end >= start else None,
+        timeToFirstTokenMs=round(number(metrics.get("time_to_first_token")) * 1000) or None,
+        traceId=row.get("rootspanid"),
+    )
+
+
+BRAINTRUST = Format(
+    "braintrust", "Braintrust's spans", frozenset({"spanattributes", "metrics", "rootspanid"}), _read_braintrust
+)
+
+
+def _read_opik(row: Row) -> Iterator[Row]:
+    """Opik's spans: those of the type `llm` are calls. The vendor's own counts are in `metadata`, or flattened in `usage`."""
+    if row.get("type") != "llm":
+        return
+    usage = parsed(row.get("usage")) or {}
+    error = at(row.get("errorinfo"), "exception_type")
+    yield filled(
+        **{
+            "serviceTier": tier_of(at(row.get("metadata"), "service_tier")),
+            **tokens_of(at(row.get("metadata"), "usage") or usage),
+        },
+        runId=row.get("id"),
+        # Behind a URL of one's own it is the host's name.
+        provider=None if "." in str(row.get("provider")) else row.get("provider"),
+        model=row.get("model"),
+        timestamp=row.get("starttime"),
+        status="error" if row.get("errorinfo") else "success",
+        errorCode=str(error or "error") if row.get("errorinfo") else None,
+        latencyMs=milliseconds(row.get("starttime"), row.get("endtime")),
+        timeToFirstTokenMs=count(row.get("ttft")),
+        costUSD=row.get("totalestimatedcost"),
+        traceId=row.get("traceid"),
+        tags=row.get("tags"),
+    )
+
+
+OPIK = Format(
+    "opik", "Opik's spans", frozenset({"type", "usage", "traceid", "totalestimatedcost"}), _read_opik,
+    known=frozenset({"starttime", "endtime", "duration", "createdat", "lastupdatedat", "totalestimatedcostversion"}),
+)  # fmt: skip
+
+
+def _read_phoenix(row: Row) -> Iterator[Row]:
+    """Phoenix's spans: the client's data frame with a column for each attribute, and its list with all of them in one."""
+    attributes = parsed(row.get("attributes"))
+
+    def of(name: str) -> object:
+        return row.get(squashed(f"attributes.{name}")) or at(attributes, name)
+
+    if row.get("spankind") not in {"LLM", "EMBEDDING"}:
+        return
+    has_failed = row.get("statuscode") == "ERROR"
+    began = moment(row.get("starttime"))
+    yield filled(
+        runId=row.get("contextspanid") or at(row.get("context"), "span_id"),
+        provider=of("llm.provider") or of("llm.system"),
+        # A failed call has no name of a model but in what was asked.
+        model=of("llm.model_name") or of("embedding.model_name") or at(of("llm.invocation_parameters"), "model"),
+        timestamp=began and began.isoformat(),
+        status="error" if has_failed else "success",
+        errorCode=error_code(row.get("statusmessage")) if has_failed else None,
+        inputTokens=count(of("llm.token_count.prompt")),
+        outputTokens=count(of("llm.token_count.completion")),
+        cachedInputTokens=count(of("llm.token_count.prompt_details.cache_read")),
+        cacheWriteTokens=count(of("llm.token_count.prompt_details.cache_write")),
+        audioInputTokens=count(of("llm.token_count.prompt_details.audio")),
+        reasoningTokens=count(of("llm.token_count.completion_details.reasoning")),
+        latencyMs=milliseconds(row.get("starttime"), row.get("endtime")),
+        traceId=row.get("contexttraceid") or at(row.get("context"), "trace_id"),
+        sessionId=of("session.id"),
+        userId=of("user.id"),
+    )
+
+
+PHOENIX = Format(
+    "phoenix", "Phoenix's spans", frozenset({"spankind", "statuscode", "starttime", "parentid"}), _read_phoenix,
+    known=frozenset({
+        "endtime", *(squashed(f"attributes.llm.token_count.{name}") for name in (
+            "prompt", "completion", "total", "prompt_details.cache_read", "prompt_details.cache_write", "prompt_details.audio",
+            "completion_details.reasoning",
+        )),
+    }),
+)  # fmt: skip

@@ -407,6 +407,120 @@ CALLS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
             }
         ],
     ),
+    "braintrust": (
+        {
+            "span_id": "s1",
+            "root_span_id": "t1",
+            "created": START,
+            "span_attributes": {"type": "llm", "name": "anthropic.messages.create"},
+            "metadata": {"provider": "anthropic", "model": "claude-opus-4-6", "usage_service_tier": "priority"},
+            "metrics": {
+                "start": Decimal("1795600800.0"),
+                "end": Decimal("1795600801.566"),
+                "time_to_first_token": Decimal("0.2"),
+                "prompt_tokens": 21_942,
+                "completion_tokens": 704,
+                "prompt_cached_tokens": 20_111,
+                "prompt_cache_creation_5m_tokens": 308,
+                "prompt_cache_creation_1h_tokens": 504,
+                "server_tool_use_web_search_requests": 3,
+            },
+            "input": SAID,
+        },
+        [
+            {
+                "runId": "s1",
+                "provider": "anthropic",
+                "model": "claude-opus-4-6",
+                "timestamp": "2026-11-25T10:00:00Z",
+                "status": "success",
+                "inputTokens": 21_942,
+                "outputTokens": 704,
+                "cachedInputTokens": 20_111,
+                "cacheWriteTokens": 812,
+                "units": {"cacheWrite1h": 504, "webSearch": 3},
+                "serviceTier": "priority",
+                "latencyMs": 1_566,
+                "timeToFirstTokenMs": 200,
+                "traceId": "t1",
+            }
+        ],
+    ),
+    "opik": (
+        {
+            "id": "s1",
+            "trace_id": "t1",
+            "type": "llm",
+            "start_time": START,
+            "end_time": END,
+            "provider": "127.0.0.1",
+            "model": "gpt-5.4",
+            "usage": {"prompt_tokens": 2_903, "completion_tokens": 411, "total_tokens": 3_314},
+            "metadata": {
+                "service_tier": "flex",
+                "usage": {
+                    "prompt_tokens": 2_903,
+                    "completion_tokens": 411,
+                    "prompt_tokens_details": {"cached_tokens": 2_003},
+                    "completion_tokens_details": {"reasoning_tokens": 307},
+                },
+            },
+            "total_estimated_cost": None,
+            "error_info": None,
+            "input": {"messages": SAID},
+        },
+        [
+            {
+                "runId": "s1",
+                "provider": "openai",
+                "model": "gpt-5.4",
+                "timestamp": "2026-11-25T10:00:00Z",
+                "status": "success",
+                "inputTokens": 2_903,
+                "outputTokens": 411,
+                "cachedInputTokens": 2_003,
+                "reasoningTokens": 307,
+                "serviceTier": "flex",
+                "latencyMs": 1_566,
+                "traceId": "t1",
+            }
+        ],
+    ),
+    "phoenix": (
+        {
+            "context.span_id": "s1",
+            "context.trace_id": "t1",
+            "span_kind": "LLM",
+            "parent_id": "",
+            "start_time": "2026-11-25 10:00:00+00:00",
+            "end_time": "2026-11-25 10:00:01.566000+00:00",
+            "status_code": "OK",
+            "status_message": "",
+            "attributes.llm.system": "openai",
+            "attributes.llm.model_name": "gpt-5.4",
+            "attributes.llm.token_count.prompt": "2903.0",
+            "attributes.llm.token_count.completion": "411.0",
+            "attributes.llm.token_count.total": "3314.0",
+            "attributes.llm.token_count.prompt_details.cache_read": "2003.0",
+            "attributes.llm.token_count.completion_details.reasoning": "307.0",
+            "attributes.input.value": SAID,
+        },
+        [
+            {
+                "runId": "s1",
+                "provider": "openai",
+                "model": "gpt-5.4",
+                "timestamp": "2026-11-25T10:00:00Z",
+                "status": "success",
+                "inputTokens": 2_903,
+                "outputTokens": 411,
+                "cachedInputTokens": 2_003,
+                "reasoningTokens": 307,
+                "latencyMs": 1_566,
+                "traceId": "t1",
+            }
+        ],
+    ),
     "openai-batch": (
         {
             "id": "batch_req_1",
@@ -568,12 +682,43 @@ def test_a_report_of_days_has_totals_and_no_run(name: str) -> None:
     [
         ("langfuse", {"type": "SPAN"}),
         ("posthog", {"event": "$pageview"}),
+        ("braintrust", {"span_attributes": {"type": "task"}}),
+        ("opik", {"type": "general"}),
+        ("phoenix", {"span_kind": "CHAIN"}),
         ("langsmith", {"run_type": "chain"}),
         ("mlflow", {"trace": '{"data": 1}'}),
     ],
 )
 def test_what_is_no_call_is_no_run(name: str, changes: dict[str, Any]) -> None:
     assert runs_of({**CALLS[name][0], **changes}) == []
+
+
+def test_a_failed_call_of_phoenix_has_the_model_that_was_asked() -> None:
+    row = {
+        "span_kind": "LLM",
+        "status_code": "ERROR",
+        "status_message": f"APIConnectionError: {SAID}",
+        "start_time": START,
+        "parent_id": None,
+        "context": {"span_id": "s1", "trace_id": "t1"},
+        "attributes": {
+            "llm.system": "openai",
+            "llm.invocation_parameters": '{"model": "gpt-5.4"}',
+            "input.value": SAID,
+        },
+    }
+
+    assert runs_of(row) == [
+        {
+            "runId": "s1",
+            "provider": "openai",
+            "model": "gpt-5.4",
+            "timestamp": "2026-11-25T10:00:00Z",
+            "status": "error",
+            "errorCode": "APIConnectionError",
+            "traceId": "t1",
+        }
+    ]
 
 
 def test_an_answer_of_anthropics_batch_is_a_run_at_its_price_once_it_is_given_a_time() -> None:
