@@ -12,7 +12,7 @@ from runtally.usage.totals import Totals
 from tests.factories import make_run
 from tests.pages.conftest import Post, SignIn
 from tests.pages.looking import Outline, html_of, text_of
-from webapp.pages.panel.kpis import estimates_of
+from webapp.pages.panel.panel import estimates_of
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from runtally.files import CHECKOUT
 CHANGES_DATACLASSES = {
     "webapp/caching.py",
     "webapp/cli/experiments.py",
-    "webapp/pages/experiments/thresholds.py",
+    "webapp/pages/experiments/experiment.py",
     "webapp/pages/overview/project_rows.py",
     "webapp/pages/prices/prices.py",
 }

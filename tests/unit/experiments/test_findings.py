@@ -5,7 +5,7 @@ import pytest
 from runtally.experiments.estimate import Difference
 from runtally.experiments.verdict import Measure
 from webapp.formats import Tone
-from webapp.pages.experiments.findings import finding_of, short_finding
+from webapp.pages.compare.rows import finding_of, short_finding
 
 NAMES = ("old", "new")
 

@@ -7,7 +7,7 @@ import pytest
 from runtally.errors import InvalidThresholds
 from runtally.experiments.verdict import Rule, Thresholds, Window
 from webapp.form import Form
-from webapp.pages.experiments.thresholds import filled, parsed
+from webapp.pages.experiments.experiment import filled, parsed
 
 RULES = [
     Rule(),

@@ -24,9 +24,8 @@ from webapp import formats, threshold_text
 from webapp.charts import verdicts as charts
 from webapp.charts.chart import Chart
 from webapp.charts.series import RANGE_NAMES
-from webapp.pages.compare.rows import Reading
+from webapp.pages.compare.rows import Finding, Reading, finding_of
 from webapp.pages.experiments.experiments import key_from, key_of, readable
-from webapp.pages.experiments.findings import Finding, finding_of
 from webapp.pages.panel.chart_answer import payload_of
 from webapp.pages.panel.narrowing import Choice
 from webapp.rendering import Page, render

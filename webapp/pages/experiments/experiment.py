@@ -1,7 +1,10 @@
 """The page of an experiment: its checks, their history by day, its rule and its badge."""
 
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import ClassVar
+from decimal import Decimal, InvalidOperation
+from typing import Any, ClassVar
 
 from msgspec import Struct
 from quart import Blueprint, url_for
@@ -9,16 +12,17 @@ from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.access.scopes import Permission, Scope, demand, may
-from runtally.errors import InvalidThresholds, NotFound
+from runtally.errors import Detail, InvalidThresholds, NotFound
 from runtally.experiments import edit
 from runtally.experiments.read import DayVerdict, Judged, history, verdict_on
-from runtally.experiments.verdict import Measure, Measured, Outcome
+from runtally.experiments.verdict import Measure, Measured, Outcome, Rule, Thresholds, Window, validate
+from runtally.models.experiment import RATE_DECIMALS
+from runtally.money import plain
 from webapp import formats, threshold_text
 from webapp.charts import verdicts as charts
 from webapp.charts.chart import Chart
 from webapp.charts.verdicts import Day
 from webapp.form import Form, sent_form
-from webapp.pages.experiments import thresholds
 from webapp.pages.experiments.badges import BadgePanel, badge_panel
 from webapp.pages.experiments.experiments import Cell, cells_of, key_of, values_of
 from webapp.pages.panel.chart_answer import payload_of, picture_of
@@ -71,7 +75,7 @@ async def experiment(project_id: str, experiment_id: str) -> ResponseReturnValue
     """The experiment as its runs have it now."""
     demand(actor(), Scope.METRICS_READ, project_id)
     judged, past = await _read(project_id, experiment_id)
-    return await render(await _page(judged, past, thresholds.filled(judged.experiment.rule)))
+    return await render(await _page(judged, past, filled(judged.experiment.rule)))
 
 
 @blueprint.post("/experiments/<segment:project_id>/<segment:experiment_id>/thresholds")
@@ -80,12 +84,12 @@ async def set_thresholds(project_id: str, experiment_id: str) -> ResponseReturnV
     """Set the rule of an experiment; errors show the page again with 422."""
     form = await sent_form()
     try:
-        rule = thresholds.parsed(form)
+        rule = parsed(form)
     except InvalidThresholds as error:
         return await _refused(project_id, experiment_id, form.refused(error))
     async with services().cells.of(project_id).database.session() as session:
         experiment = await edit.get(session, project_id, experiment_id)
-        conflict = form.conflict_with(thresholds.filled(edit.rule_of(experiment)))
+        conflict = form.conflict_with(filled(edit.rule_of(experiment)))
         if conflict is None:
             edit.set_rule(session, actor(), experiment, rule)
     if conflict is not None:
@@ -193,3 +197,133 @@ def _passed(past: tuple[DayVerdict, ...]) -> str:
     if not known:
         return f"No verdict in the last {len(past)} days"
     return f"Passed on {passed} of {len(known)} {'day' if len(known) == 1 else 'days'} with enough runs"
+
+
+# The names are those of the API, which the errors of the domain name too.
+LABELS = {
+    "windowRuns": "Runs judged",
+    "windowHours": "Hours judged",
+    "minRuns": "Runs needed",
+    "maxErrorRate": "Error rate",
+    "maxP95LatencyMs": "p95 latency",
+    "maxCostPerRunUSD": "Cost per run",
+    "maxTotalCostUSD": "Total cost",
+}
+# A percent is a hundredth of the share that is stored.
+_PERCENT_DECIMALS = RATE_DECIMALS - 2
+
+
+class _NotANumber(Exception):
+    """The text is not a number of the required form."""
+
+
+def filled(rule: Rule) -> Form:
+    """The form as the rule is now; what has no limit is empty."""
+    limits = rule.thresholds
+    values: Mapping[str, Decimal | int | None] = {
+        "windowRuns": rule.window.runs,
+        "windowHours": rule.window.hours,
+        "minRuns": limits.min_runs,
+        "maxErrorRate": None if limits.max_error_rate is None else limits.max_error_rate * 100,
+        "maxP95LatencyMs": limits.max_p95_latency_ms,
+        "maxCostPerRunUSD": limits.max_cost_per_run_usd,
+        "maxTotalCostUSD": limits.max_total_cost_usd,
+    }
+    return Form.showing("", {name: _text(value) for name, value in values.items()})
+
+
+def parsed(form: Form) -> Rule:
+    """The rule that was sent. Raises `InvalidThresholds` with all that is wrong, in words that name the field."""
+    # Where a field can't be read the rest is looked at as if it had not been changed, to say all that is wrong at once.
+    plain = filled(Rule())
+    values, unread = dict[str, Any](), dict[str, Detail]()
+    for name, read in _READERS.items():
+        try:
+            values[name] = read(form.value(name).strip())
+        except _NotANumber as error:
+            unread[name] = Detail(name, str(error))
+            values[name] = read(plain.value(name))
+    rule = _rule_of(values)
+    try:
+        validate(rule)
+        wrong: tuple[Detail, ...] = ()
+    except InvalidThresholds as error:
+        wrong = tuple(detail for detail in error.details if detail.path not in unread)
+    if unread or wrong:
+        raise InvalidThresholds(details=_named((*unread.values(), *wrong)))
+    return rule
+
+
+def _rule_of(values: Mapping[str, Any]) -> Rule:
+    return Rule(
+        Window(values["windowRuns"], values["windowHours"]),
+        Thresholds(
+            values["maxErrorRate"],
+            values["maxP95LatencyMs"],
+            values["maxCostPerRunUSD"],
+            values["maxTotalCostUSD"],
+            values["minRuns"] or 1,
+        ),
+    )
+
+
+def _named(details: Iterable[Detail]) -> tuple[Detail, ...]:
+    """The constraints as sentences about what the page calls the field."""
+    return tuple(replace(one, message=f"{LABELS[one.path]} {_in_words(one.message)}.") for one in details)
+
+
+def _in_words(message: str) -> str:
+    for name, label in LABELS.items():
+        message = message.replace(name, label.lower())
+    return message
+
+
+def _whole(text: str) -> int | None:
+    if not text:
+        return None
+    try:
+        return int(text.replace(",", ""))
+    except ValueError:
+        raise _NotANumber("must be a whole number") from None
+
+
+def _amount(text: str) -> Decimal | None:
+    return _number(text.removeprefix("$").replace(",", ""))
+
+
+def _percent(text: str) -> Decimal | None:
+    number = _number(text.removesuffix("%"))
+    if number is None:
+        return None
+    exponent = number.as_tuple().exponent
+    is_exact = isinstance(exponent, int) and -exponent <= _PERCENT_DECIMALS
+    if not is_exact or not 0 <= number <= 100:  # noqa: PLR2004  # Percent.
+        raise _NotANumber(f"must be from 0 to 100 percent, with at most {_PERCENT_DECIMALS} decimals")
+    return number.scaleb(-2)
+
+
+def _number(text: str) -> Decimal | None:
+    if not text.strip():
+        return None
+    try:
+        number = Decimal(text.strip())
+    except InvalidOperation:
+        raise _NotANumber("must be a number, with a point before its decimals") from None
+    if not number.is_finite():
+        raise _NotANumber("must be a number, with a point before its decimals")
+    return number
+
+
+def _text(value: Decimal | int | None) -> str:
+    return "" if value is None else plain(Decimal(value))
+
+
+_READERS: Mapping[str, Callable[[str], Decimal | int | None]] = {
+    "windowRuns": _whole,
+    "windowHours": _whole,
+    "minRuns": _whole,
+    "maxErrorRate": _percent,
+    "maxP95LatencyMs": _whole,
+    "maxCostPerRunUSD": _amount,
+    "maxTotalCostUSD": _amount,
+}

@@ -30,14 +30,18 @@ from webapp.addresses import chosen_project, path_in
 from webapp.pages.panel.narrowing import Chip, Choice, LiveSwitch, RangeMenu
 from webapp.pages.project.frame import ProjectHeading, heading_of
 from webapp.pages.runs.export import FRAMES, begun, exported, exported_in_frames
-from webapp.pages.runs.filters import FilterForm, chips_of, form_of, query_of, range_menu_of
 from webapp.pages.runs.rows import table_of_runs
 from webapp.pages.runs.views import (
     HEADINGS,
     NEWEST_FIRST,
     Column,
+    FilterForm,
     RunsView,
     SortColumn,
+    chips_of,
+    form_of,
+    query_of,
+    range_menu_of,
     run_url,
     runs_url,
 )
