@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 TEMPLATES = Path(__file__).parents[2] / "templates"
-FORM = re.compile(r"<form\b.*?</form>", re.DOTALL)
+FORM = re.compile(r"<form\b.*?</form>|{% call ui\.form\(.*?{% endcall %}", re.DOTALL)
+POSTS = re.compile(r"<form\b.*method=\"post\"|{% call ui\.form\((?!.*method=\"get\")", re.DOTALL)
 FIELD = re.compile(
     r"ui\.(text|select|boxes|day)\(|\b(rule|choice|box)\(|<(select|textarea)|<input(?![^>]*type=\"hidden\")"
 )
@@ -37,9 +38,9 @@ def test_each_form_that_edits_carries_the_version_that_it_showed() -> None:
     without, versioned = dict[str, int](), 0
     for file in sorted(TEMPLATES.rglob("*.html")):
         for form in FORM.findall(file.read_text()):
-            if 'method="post"' not in form or not FIELD.search(form):
+            if not POSTS.match(form) or not FIELD.search(form):
                 continue
-            if "ui.version(" in form:
+            if "ui.version(" in form or "has_version=True" in form:
                 versioned += 1
             else:
                 name = file.relative_to(TEMPLATES.parent).as_posix()

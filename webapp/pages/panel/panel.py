@@ -323,7 +323,7 @@ def main_chart(
 def refusal_of(sentence: str, of_project: str | None) -> Refusal:
     if of_project is None or not may(actor(), Permission.EDIT_PROJECT, of_project):
         return Refusal(sentence, None)
-    return Refusal(sentence, path_to("project_tracked_keys.show", project_id=of_project))
+    return Refusal(sentence, path_to("project_lists.tracked_keys", project_id=of_project))
 
 
 def _heading(view: View) -> str:

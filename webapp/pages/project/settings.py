@@ -10,10 +10,10 @@ from webapp.rendering import Page, see_other
 PATH = "/projects/<project_id:project_id>/settings"
 SECTIONS = (
     ("Keys", "project_keys.show"),
-    ("Tracked keys", "project_tracked_keys.show"),
-    ("People's names", "project_names.show"),
+    ("Tracked keys", "project_lists.tracked_keys"),
+    ("People's names", "project_lists.names"),
     ("Alerts", "project_alerts.show"),
-    ("Notes", "project_notes.show"),
+    ("Notes", "project_lists.notes"),
     ("Sharing", "shared_links.show"),
     ("General", "project_general.show"),
 )
