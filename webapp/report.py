@@ -6,7 +6,6 @@ A heading may sort its table: the query has the column, and a minus before it fo
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
@@ -15,9 +14,11 @@ from msgspec import Struct
 from webapp.charts.chart import Chart
 from webapp.formats import Change
 
-ColumnName = TypeVar("ColumnName", bound=StrEnum)
+ColumnName = TypeVar("ColumnName", bound=str)
 Item = TypeVar("Item")
 
+NAME = "name"
+"""The column that starts with A; all others are numbers, and start with the highest."""
 _REVERSED = "-"
 _LONGEST_REPEATED = 40
 
@@ -32,14 +33,14 @@ class Sorting(Struct, Generic[ColumnName], frozen=True):
     def parse(cls, text: str | None, columns: Iterable[ColumnName], default: ColumnName) -> "Sorting[ColumnName]":
         """Parse a query: `runs`, or `-runs` for the reverse. Any other text gives the default."""
         name = (text or "").removeprefix(_REVERSED)
-        column = next((one for one in columns if one.value == name), None)
+        column = next((one for one in columns if one == name), None)
         return cls(default) if column is None else cls(column, (text or "").startswith(_REVERSED))
 
     @staticmethod
-    def mistaken(text: str | None, columns: Iterable[StrEnum]) -> str | None:
+    def mistaken(text: str | None, columns: Iterable[str]) -> str | None:
         """Return a note on an order that a query asks for and that there is not."""
         name = (text or "").removeprefix(_REVERSED)
-        if not name or any(one.value == name for one in columns):
+        if not name or any(one == name for one in columns):
             return None
         shown = "".join(one for one in name if one.isprintable())[:_LONGEST_REPEATED]
         return f"Unknown sort order \u201c{shown}\u201d. Showing the default order."
@@ -48,19 +49,20 @@ class Sorting(Struct, Generic[ColumnName], frozen=True):
         """Return the text for a query; None for the default."""
         if self == Sorting(default):
             return None
-        return f"{_REVERSED if self.is_reversed else ''}{self.column.value}"
+        return f"{_REVERSED if self.is_reversed else ''}{self.column}"
 
     def chosen(self, column: ColumnName) -> "Sorting[ColumnName]":
         """Return the sorting after a click on the heading of a column."""
-        return Sorting(column, column is self.column and not self.is_reversed)
+        return Sorting(column, column == self.column and not self.is_reversed)
 
-    def sorted(
-        self, items: Iterable[Item], keys: Mapping[ColumnName, Callable[[Item], Any]], names: frozenset[ColumnName]
-    ) -> list[Item]:
-        """Sort the items; `names` are the columns that start with A. Items without a value come last either way."""
-        key, is_descending = keys[self.column], (self.column in names) is self.is_reversed
+    @property
+    def is_descending(self) -> bool:
+        return (self.column == NAME) is self.is_reversed
+
+    def sorted(self, items: Iterable[Item], key: Callable[[Item], Any]) -> list[Item]:
+        """Sort the items by what the column is sorted by. Items without a value come last either way."""
         every = [(key(item), item) for item in items]
-        known = sorted((one for one in every if one[0] is not None), key=itemgetter(0), reverse=is_descending)
+        known = sorted((one for one in every if one[0] is not None), key=itemgetter(0), reverse=self.is_descending)
         return [item for _, item in known] + [item for value, item in every if value is None]
 
 
@@ -78,24 +80,20 @@ class SortHeading(Struct, frozen=True):
 def headings_of(
     sorting: Sorting[ColumnName],
     titles: Mapping[ColumnName, str],
-    names: frozenset[ColumnName],
     url_of: Callable[[Sorting[ColumnName]], str],
-) -> tuple[SortHeading, ...]:
-    """Return a heading for each title; `names` are the columns that start with A."""
-    return tuple(
-        SortHeading(
-            column.value,
+) -> dict[str, SortHeading]:
+    """Return a heading for each title, by the name of its column."""
+    direction = "descending" if sorting.is_descending else "ascending"
+    return {
+        column: SortHeading(
+            column,
             title,
             url_of(sorting.chosen(column)),
-            column not in names,
-            _direction(sorting, names) if column is sorting.column else None,
+            column != NAME,
+            direction if column == sorting.column else None,
         )
         for column, title in titles.items()
-    )
-
-
-def _direction(sorting: Sorting[ColumnName], names: frozenset[ColumnName]) -> str:
-    return "ascending" if (sorting.column in names) is not sorting.is_reversed else "descending"
+    }
 
 
 R = TypeVar("R")

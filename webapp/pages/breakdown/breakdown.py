@@ -35,7 +35,7 @@ from webapp.addresses import address_of, chosen_project, escaped_value, requeste
 from webapp.charts import series
 from webapp.charts.metrics import Metric
 from webapp.charts.series import Groups
-from webapp.pages.breakdown.rows import KEYS, NAMES, TITLES, Column, Group, Key, groups_of, table_of_groups
+from webapp.pages.breakdown.rows import SORTS, Group, Key, groups_of, table_of_groups
 from webapp.pages.panel.chart_answer import read_slots
 from webapp.pages.panel.grouping import group_menu, read_hidden, read_names
 from webapp.pages.panel.narrowing import Choice, chips_of
@@ -102,9 +102,9 @@ async def breakdown() -> ResponseReturnValue:
 def _view(query: Mapping[str, str], project_id: str | None) -> View:
     """Return the view of a query string, with the order of the rows and their names among its own parameters."""
     view, sort = View.parse(query, project_id, BREAKDOWN), query.get("sort")
-    view = view.replace(notes=(*view.notes, *filter(None, [Sorting.mistaken(sort, Column)])))
+    view = view.replace(notes=(*view.notes, *filter(None, [Sorting.mistaken(sort, SORTS)])))
     names = GROUPED if query.get("names") == GROUPED and view.by in BY_MODEL else None
-    return view.with_own(names=names, sort=Sorting.parse(sort, Column, Column.COST).text(Column.COST))
+    return view.with_own(names=names, sort=Sorting.parse(sort, SORTS, "cost").text("cost"))
 
 
 @blueprint.get("/breakdown.csv")
@@ -159,8 +159,12 @@ async def _page(snapshots: Snapshots, view: View, now: datetime) -> BreakdownPag
     if figures is not None and figures.groups.groups:
         coloured = series.charted(figures.groups.grouped_by(dimension), Metric.COST)
     shown_groups = Groups(dimension, await read_slots(dimension, coloured), names)
-    sorting = Sorting.parse(view.own.get("sort"), Column, Column.COST)
-    headings = headings_of(sorting, TITLES, NAMES, lambda one: view.with_own(sort=one.text(Column.COST)).url)
+    sorting = Sorting.parse(view.own.get("sort"), SORTS, "cost")
+    headings = headings_of(
+        sorting,
+        {column: title for column, (title, _) in SORTS.items()},
+        lambda one: view.with_own(sort=one.text("cost")).url,
+    )
     return BreakdownPage(
         frame=replace(
             frame,
@@ -235,10 +239,10 @@ def _groups(figures: _Figures, view: View, now: datetime) -> tuple[Group, ...]:
     return tuple(groups_of(figures.groups, figures.before, figures.latencies, book, now, view, is_grouped=is_grouped))
 
 
-def _sorted(groups: tuple[Group, ...], sorting: Sorting[Column]) -> list[Group]:
+def _sorted(groups: tuple[Group, ...], sorting: Sorting[str]) -> list[Group]:
     """Sort the groups; the rest stays last."""
     return [
-        *sorting.sorted((one for one in groups if not one.is_rest), KEYS, NAMES),
+        *sorting.sorted((one for one in groups if not one.is_rest), SORTS[sorting.column][1]),
         *(one for one in groups if one.is_rest),
     ]
 

@@ -1,10 +1,9 @@
 """The rows of the breakdown: sums, changes, latencies, the price in force, and the row of all other groups."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from enum import StrEnum
 
 from msgspec import Struct
 
@@ -18,7 +17,7 @@ from runtally.usage.dimensions import BY_MODEL, MODEL, NO_VALUE, OTHER, PROVIDER
 from runtally.usage.sketch import Sketch, merged, percentile
 from runtally.usage.summary import Summary
 from runtally.usage.totals import NO_RUNS, Totals
-from webapp import formats, report
+from webapp import formats
 from webapp.addresses import address_of
 from webapp.charts.look import OTHER as OTHER_SLOT
 from webapp.charts.metrics import cache_share, cost_per_success
@@ -26,27 +25,8 @@ from webapp.charts.series import Groups
 from webapp.pages.panel.marks import per_million
 from webapp.pages.panel.narrowing import value_urls
 from webapp.project_pages import OVERVIEW
-from webapp.report import Cell, Head, SortHeading, Table
+from webapp.report import Cell, Column, Head, SortHeading, Table, table_of
 from webapp.view import View
-
-
-class Column(StrEnum):
-    """The columns by which the table can be sorted."""
-
-    NAME = "name"
-    COST = "cost"
-    CHANGE = "change"
-    RUNS = "runs"
-    PER_RUN = "perRun"
-    PER_SUCCESS = "perSuccess"
-    TOKENS_IN = "tokensIn"
-    TOKENS_OUT = "tokensOut"
-    CACHED = "cached"
-    ERRORS = "errors"
-    LATENCY = "latency"
-
-
-NAMES = frozenset({Column.NAME})
 
 
 class Key(Struct, frozen=True):
@@ -89,22 +69,20 @@ class Group:
         return self.totals.cost_usd / self.before.cost_usd if self.before and self.before.cost_usd else None
 
 
-SORTS: Mapping[Column, tuple[str, Callable[[Group], object]]] = {
-    Column.NAME: ("Name", lambda one: (one.key.value.casefold(), one.key.provider or "")),
-    Column.COST: ("Cost", lambda one: one.totals.cost_usd),
-    Column.CHANGE: ("Change", lambda one: one.times_before),
-    Column.RUNS: ("Runs", lambda one: one.totals.runs),
-    Column.PER_RUN: ("Per run", lambda one: one.totals.cost_per_run if one.has_cost else None),
-    Column.PER_SUCCESS: ("Per success", lambda one: cost_per_success(one.totals)),
-    Column.TOKENS_IN: ("Tokens in", lambda one: one.totals.input_tokens),
-    Column.TOKENS_OUT: ("Tokens out", lambda one: one.totals.output_tokens),
-    Column.CACHED: ("Cached", lambda one: cache_share(one.totals)),
-    Column.ERRORS: ("Error rate", lambda one: one.totals.error_rate if one.totals.runs else None),
-    Column.LATENCY: ("p95", lambda one: one.p95_ms),
+SORTS: Mapping[str, tuple[str, Callable[[Group], object]]] = {
+    "name": ("Name", lambda one: (one.key.value.casefold(), one.key.provider or "")),
+    "cost": ("Cost", lambda one: one.totals.cost_usd),
+    "change": ("Change", lambda one: one.times_before),
+    "runs": ("Runs", lambda one: one.totals.runs),
+    "perRun": ("Per run", lambda one: one.totals.cost_per_run if one.has_cost else None),
+    "perSuccess": ("Per success", lambda one: cost_per_success(one.totals)),
+    "tokensIn": ("Tokens in", lambda one: one.totals.input_tokens),
+    "tokensOut": ("Tokens out", lambda one: one.totals.output_tokens),
+    "cached": ("Cached", lambda one: cache_share(one.totals)),
+    "errors": ("Error rate", lambda one: one.totals.error_rate if one.totals.runs else None),
+    "latency": ("p95", lambda one: one.p95_ms),
 }
 """The title of each column, and the value by which it sorts."""
-TITLES = {column: title for column, (title, _) in SORTS.items()}
-KEYS = {column: key for column, (_, key) in SORTS.items()}
 
 
 def groups_of(  # noqa: PLR0913, PLR0917  # What rows are made of.
@@ -177,7 +155,7 @@ def table_of_groups(  # noqa: PLR0913  # What the table shows, and how.
     total: Group,
     view: View,
     shown: Groups,
-    headings: Iterable[SortHeading],
+    sorts: Mapping[str, SortHeading],
     *,
     has_budgets: bool = False,
 ) -> Table:
@@ -222,29 +200,22 @@ def table_of_groups(  # noqa: PLR0913  # What the table shows, and how.
         usd = cost_per_success(group.totals)
         return formats.NOTHING if usd is None else per_success(usd)
 
-    sorts = {heading.id: heading for heading in headings}
-    columns: tuple[report.Column[Group], ...] = (
-        report.Column(
-            sorts[Column.COST], lambda one: cost(one.totals.cost_usd) if one.has_cost else "no price", "number", "cost"
-        ),
-        report.Column(
-            "Share", lambda one: formats.share(one.totals.cost_usd, whole) if one.has_cost else formats.NOTHING
-        ),
-        report.Column(sorts[Column.CHANGE], change),
-        report.Column(sorts[Column.RUNS], lambda one: formats.count(one.totals.runs)),
-        report.Column(
-            sorts[Column.PER_RUN], lambda one: per_run(one.totals.cost_per_run) if one.has_cost else formats.NOTHING
-        ),
-        report.Column(sorts[Column.PER_SUCCESS], of_success),
-        report.Column(sorts[Column.TOKENS_IN], lambda one: formats.tokens(one.totals.input_tokens)),
-        report.Column(sorts[Column.TOKENS_OUT], lambda one: formats.tokens(one.totals.output_tokens)),
-        report.Column(sorts[Column.CACHED], lambda one: formats.percent(cache_share(one.totals), 1)),
-        report.Column(sorts[Column.ERRORS], error_rate),
-        report.Column(sorts[Column.LATENCY], lambda one: p95(one.p95_ms or None)),
+    columns: tuple[Column[Group], ...] = (
+        Column(sorts["cost"], lambda one: cost(one.totals.cost_usd) if one.has_cost else "no price", "number", "cost"),
+        Column("Share", lambda one: formats.share(one.totals.cost_usd, whole) if one.has_cost else formats.NOTHING),
+        Column(sorts["change"], change),
+        Column(sorts["runs"], lambda one: formats.count(one.totals.runs)),
+        Column(sorts["perRun"], lambda one: per_run(one.totals.cost_per_run) if one.has_cost else formats.NOTHING),
+        Column(sorts["perSuccess"], of_success),
+        Column(sorts["tokensIn"], lambda one: formats.tokens(one.totals.input_tokens)),
+        Column(sorts["tokensOut"], lambda one: formats.tokens(one.totals.output_tokens)),
+        Column(sorts["cached"], lambda one: formats.percent(cache_share(one.totals), 1)),
+        Column(sorts["errors"], error_rate),
+        Column(sorts["latency"], lambda one: p95(one.p95_ms or None)),
     )
     if has_budgets:
-        columns = (*columns, report.Column("Budget", lambda one: _budget(one, view, shown.dimension), "fold"))
-    return report.table_of(sorts[Column.NAME], head, columns, groups, total)
+        columns = (*columns, Column("Budget", lambda one: _budget(one, view, shown.dimension), "fold"))
+    return table_of(sorts["name"], head, columns, groups, total)
 
 
 def _budget(group: Group, view: View, dimension: Dimension) -> str | Cell:

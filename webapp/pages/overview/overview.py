@@ -33,7 +33,7 @@ from webapp import words
 from webapp.addresses import server_url
 from webapp.caching import recent_changes, unchanged
 from webapp.form import Form
-from webapp.pages.overview.project_rows import Column, Columns, ProjectList, page_of, project_list_of, search
+from webapp.pages.overview.project_rows import SORTS, Columns, ProjectList, page_of, project_list_of, search
 from webapp.pages.panel.grouping import read_chart_groups, read_names, read_page_groups
 from webapp.pages.panel.panel import Panel, overview_name, panel_of, refused_panel
 from webapp.pages.runs.rows import NEWEST, RunList, newest_of
@@ -131,7 +131,7 @@ def _view() -> View:
     view = View.parse(request.args).with_own(
         **{name: request.args.get(name, "").strip() or None for name in ("sort", "q")}
     )
-    return view.replace(notes=(*view.notes, *filter(None, [Sorting.mistaken(view.own.get("sort"), Column)])))
+    return view.replace(notes=(*view.notes, *filter(None, [Sorting.mistaken(view.own.get("sort"), SORTS)])))
 
 
 async def _overview_page(view: View, now: datetime) -> OverviewPage | None:

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from enum import StrEnum
 from functools import cached_property
 
 import msgspec
@@ -14,10 +13,10 @@ from runtally.budgets.use import Use
 from runtally.usage.overview.projects import Listing, ProjectSummary
 from runtally.usage.totals import Totals
 from runtally.usage.window import Range
-from webapp import formats, report, zone
+from webapp import formats, zone
 from webapp.formats import Change
 from webapp.pages.project.budget_line import SHORT, Level, level_of
-from webapp.report import Cell, Head, SortHeading, Sorting, Table, headings_of, sparkline_of
+from webapp.report import Cell, Column, Head, Row, SortHeading, Sorting, Table, headings_of, sparkline_of, table_of
 from webapp.view import View
 
 PAGE_ROWS = 50
@@ -26,45 +25,31 @@ _LEAST_FAILED = 10
 _RISEN = 2
 
 
-class Column(StrEnum):
-    """The columns by which projects can be sorted."""
-
-    NAME = "name"
-    RUNS = "runs"
-    ERRORS = "errors"
-    UNPRICED = "unpriced"
-    BUDGET = "budget"
-    COST = "cost"
-    TODAY = "today"
-    WEEK = "week"
-    MONTH = "month"
-    CHANGE = "change"
-
-
 def _relative(one: ProjectSummary) -> Decimal | None:
     """The cost as a multiple of the one before."""
     before = one.previous.cost_usd if one.previous else Decimal(0)
     return one.total.cost_usd / before if before else None
 
 
-_NAMES = frozenset({Column.NAME})
-_SPENDING = {Column.TODAY: "Today", Column.WEEK: "7 days", Column.MONTH: "30 days"}
+_SPENDING = {"today": "Today", "week": "7 days", "month": "30 days"}
 # Which of these is the cost of the range that is looked at.
-_OF_RANGE = {Range.WEEK: Column.WEEK, Range.MONTH: Column.MONTH}
-_SPENT: Mapping[Column, Callable[[ProjectSummary], Decimal]] = {
-    Column.TODAY: lambda one: one.today_usd,
-    Column.WEEK: lambda one: one.week_usd,
-    Column.MONTH: lambda one: one.month_usd,
+_OF_RANGE = {Range.WEEK: "week", Range.MONTH: "month"}
+_SPENT: Mapping[str, Callable[[ProjectSummary], Decimal]] = {
+    "today": lambda one: one.today_usd,
+    "week": lambda one: one.week_usd,
+    "month": lambda one: one.month_usd,
 }
-_KEYS: Mapping[Column, Callable[[ProjectSummary], object]] = {
-    Column.NAME: lambda one: (one.project.name.casefold(), one.project.id),
-    Column.RUNS: lambda one: one.total.runs,
-    Column.ERRORS: lambda one: one.total.error_rate if one.total.runs else None,
-    Column.UNPRICED: lambda one: one.total.unpriced,
-    Column.COST: lambda one: one.total.cost_usd,
+_KEYS: Mapping[str, Callable[[ProjectSummary], object]] = {
+    "name": lambda one: (one.project.name.casefold(), one.project.id),
+    "runs": lambda one: one.total.runs,
+    "errors": lambda one: one.total.error_rate if one.total.runs else None,
+    "unpriced": lambda one: one.total.unpriced,
+    "cost": lambda one: one.total.cost_usd,
     **_SPENT,
-    Column.CHANGE: _relative,
+    "change": _relative,
 }
+SORTS = (*_KEYS, "budget")
+"""The columns by which projects can be sorted."""
 
 
 class BudgetUse(Struct, frozen=True):
@@ -111,59 +96,57 @@ class Columns:
         return replace(self, uses=uses)
 
     @cached_property
-    def of_range(self) -> Column:
+    def of_range(self) -> str:
         """The column of the cost of the range that is looked at."""
         range_ = self.view.range
-        return _OF_RANGE.get(range_, Column.COST) if isinstance(range_, Range) else Column.COST
+        return _OF_RANGE.get(range_, "cost") if isinstance(range_, Range) else "cost"
 
     @cached_property
-    def titles(self) -> Mapping[Column, str]:
+    def titles(self) -> Mapping[str, str]:
         own = "24 hours" if self.view.range is Range.DAY else "Custom range"
         return {
-            Column.NAME: "Project",
-            Column.RUNS: "Runs",
-            Column.ERRORS: "Error rate",
-            Column.UNPRICED: "No price",
-            **({Column.BUDGET: "Budget used"} if self.has_budgets else {}),
-            **({Column.COST: own} if self.of_range is Column.COST else {}),
+            "name": "Project",
+            "runs": "Runs",
+            "errors": "Error rate",
+            "unpriced": "No price",
+            **({"budget": "Budget used"} if self.has_budgets else {}),
+            **({"cost": own} if self.of_range == "cost" else {}),
             **_SPENDING,
             # Days are added up as days of UTC.
-            **({} if zone.name() == "UTC" else {Column.TODAY: "Today (UTC)"}),
-            Column.CHANGE: "Change",
+            **({} if zone.name() == "UTC" else {"today": "Today (UTC)"}),
+            "change": "Change",
         }
 
     @cached_property
-    def sorting(self) -> Sorting[Column]:
+    def sorting(self) -> Sorting[str]:
         return Sorting.parse(self.view.own.get("sort"), self.titles, self.of_range)
 
     @property
-    def costs(self) -> tuple[Column, ...]:
-        return tuple(one for one in self.titles if one is Column.COST or one in _SPENDING)
+    def costs(self) -> tuple[str, ...]:
+        return tuple(one for one in self.titles if one == "cost" or one in _SPENDING)
 
     @property
     def headings(self) -> Mapping[str, SortHeading]:
-        found = headings_of(
-            self.sorting, self.titles, _NAMES, lambda one: self.view.with_own(sort=one.text(self.of_range)).url
-        )
-        return {heading.id: heading for heading in found}
+        return headings_of(self.sorting, self.titles, lambda one: self.view.with_own(sort=one.text(self.of_range)).url)
 
     @property
     def is_by_change(self) -> bool:
         """Whether the order needs the change of all projects, not only of those on the page."""
-        return self.sorting.column is Column.CHANGE
+        return self.sorting.column == "change"
 
     @property
     def is_by_budget(self) -> bool:
         """Whether the order needs the budgets of all projects, not only of those on the page."""
-        return self.sorting.column is Column.BUDGET
+        return self.sorting.column == "budget"
 
     def sorted(self, projects: Sequence[ProjectSummary]) -> Sequence[ProjectSummary]:
         """Sort the projects, which come with the most expensive first."""
         if self.sorting == Sorting(self.of_range):
             return projects
-        keys = {**_KEYS, Column.BUDGET: lambda one: _share(self.uses.get(one.project.id))}
-        keys[self.of_range] = _KEYS[Column.COST]
-        return self.sorting.sorted(projects, keys, _NAMES)
+        if self.is_by_budget:
+            return self.sorting.sorted(projects, lambda one: _share(self.uses.get(one.project.id)))
+        column = self.sorting.column
+        return self.sorting.sorted(projects, _KEYS["cost" if column == self.of_range else column])
 
 
 def project_list_of(
@@ -240,36 +223,34 @@ def _table(listing: Listing, columns: Columns, shown: Sequence[ProjectSummary], 
         use = _budget_use(columns.uses.get(one.project.id))
         return Cell(drawn=use) if use else formats.NOTHING
 
-    def cost(column: Column) -> report.Column[ProjectSummary]:
+    def cost(column: str) -> Column[ProjectSummary]:
         spent = _SPENT.get(column)
-        if column is not columns.of_range and spent is not None:
+        if column != columns.of_range and spent is not None:
             money = formats.column_money(map(spent, shown))
-            return report.Column(sorts[column], lambda one: money(spent(one)))
+            return Column(sorts[column], lambda one: money(spent(one)))
         of_range = formats.column_money(one.total.cost_usd for one in shown)
 
         def write(one: ProjectSummary) -> Cell:
             is_unknown = one.total.runs and one.total.unpriced == one.total.runs
             return Cell(text="no price" if is_unknown else of_range(one.total.cost_usd), change=_change(one))
 
-        return report.Column(sorts[column], write, "number", "cost")
+        return Column(sorts[column], write, "number", "cost")
 
-    listed: list[report.Column[ProjectSummary]] = [
-        report.Column("Cost over time", lambda one: Cell(sparkline=sparkline_of(one.costs)), "fold"),
-        report.Column(sorts[Column.RUNS], lambda one: formats.count(one.total.runs)),
-        report.Column(sorts[Column.ERRORS], _errors),
-        report.Column(sorts[Column.UNPRICED], _unpriced),
-        *([report.Column(sorts[Column.BUDGET], budget)] if Column.BUDGET in sorts else []),
+    listed: list[Column[ProjectSummary]] = [
+        Column("Cost over time", lambda one: Cell(sparkline=sparkline_of(one.costs)), "fold"),
+        Column(sorts["runs"], lambda one: formats.count(one.total.runs)),
+        Column(sorts["errors"], _errors),
+        Column(sorts["unpriced"], _unpriced),
+        *([Column(sorts["budget"], budget)] if "budget" in sorts else []),
         *map(cost, columns.costs),
-        report.Column(
-            sorts[Column.CHANGE], lambda one: Cell(change=found) if (found := _change(one)) else formats.NOTHING
-        ),
+        Column(sorts["change"], lambda one: Cell(change=found) if (found := _change(one)) else formats.NOTHING),
     ]
-    table = report.table_of(sorts[Column.NAME], head, listed, shown)
+    table = table_of(sorts["name"], head, listed, shown)
     if hidden_cost is None:
         return table
     styles = ((one.style, one.cell_style) for one in listed)
     hidden = tuple((f"{style} {more}".strip(), hidden_cost if more == "cost" else "") for style, more in styles)
-    return msgspec.structs.replace(table, total=report.Row(Head(name="Hidden projects"), hidden))
+    return msgspec.structs.replace(table, total=Row(Head(name="Hidden projects"), hidden))
 
 
 def _error_rate(one: ProjectSummary) -> str:

@@ -356,7 +356,7 @@ async def _key_names(snapshots: Snapshots, run_filter: RunFilter) -> Mapping[str
 def _headings(view: RunsView) -> Iterator[SortHeading]:
     """Yield the headings of time and of numbers, which sort the runs."""
     titles = {one: "Time" if one is SortColumn.TIME else HEADINGS[Column(one.value)] for one in SortColumn}
-    time, *others = headings_of(view.sorting, titles, frozenset(), lambda sorting: view.sorted_by(sorting).url())
+    time, *others = headings_of(view.sorting, titles, lambda sorting: view.sorted_by(sorting).url()).values()
     yield replace(time, is_number=False, url=view.sorted_by(NEWEST_FIRST).url())
     yield from others
 

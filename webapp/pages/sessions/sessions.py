@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
-from enum import StrEnum
 from typing import ClassVar
 
 from msgspec.structs import replace
@@ -26,14 +25,14 @@ from runtally.runs.run_groups import (
 )
 from runtally.usage.overview.project_queries import select_dropped_before
 from runtally.usage.window import TimeSpan
-from webapp import formats, report
+from webapp import formats
 from webapp.pages.panel.narrowing import Choice
 from webapp.pages.project.frame import ReportPage, frame_of, heading_of, range_of
 from webapp.pages.runs.rows import moment, short
 from webapp.pages.runs.views import session_url, trace_url
 from webapp.project_pages import SESSIONS, TRACES
 from webapp.rendering import render
-from webapp.report import Cell, Head, Sorting, Table, headings_of
+from webapp.report import Cell, Column, Head, Sorting, Table, headings_of, table_of
 from webapp.security import signed_in
 from webapp.view import View
 from webapp.zone import local
@@ -43,22 +42,12 @@ blueprint = Blueprint("sessions", __name__)
 PAGES = {GroupKind.SESSION: SESSIONS, GroupKind.TRACE: TRACES}
 
 
-class Column(StrEnum):
-    """The columns that the list can be sorted by."""
-
-    LATEST = "latest"
-    DURATION = "duration"
-    RUNS = "runs"
-    FAILED = "failed"
-    COST = "cost"
-
-
 SORTS = {
-    Column.LATEST: ("Last run", GroupSort.LATEST),
-    Column.DURATION: ("Duration", GroupSort.DURATION),
-    Column.RUNS: ("Runs", GroupSort.RUNS),
-    Column.FAILED: ("Failed", GroupSort.FAILED),
-    Column.COST: ("Cost", GroupSort.COST),
+    "latest": ("Last run", GroupSort.LATEST),
+    "duration": ("Duration", GroupSort.DURATION),
+    "runs": ("Runs", GroupSort.RUNS),
+    "failed": ("Failed", GroupSort.FAILED),
+    "cost": ("Cost", GroupSort.COST),
 }
 """The title of each, and how the list is read in its order."""
 
@@ -101,8 +90,8 @@ async def traces(project_id: str) -> ResponseReturnValue:
 async def _list(project_id: str, kind: GroupKind) -> ResponseReturnValue:
     demand(actor(), Scope.RUNS_READ, project_id)
     sort, now = request.args.get("sort"), services().clock()
-    sorting, number = Sorting.parse(sort, Column, Column.COST), _page_number(request.args.get("page", ""))
-    view = range_of(request.args, project_id, PAGES[kind]).with_own(sort=sorting.text(Column.COST))
+    sorting, number = Sorting.parse(sort, SORTS, "cost"), _page_number(request.args.get("page", ""))
+    view = range_of(request.args, project_id, PAGES[kind]).with_own(sort=sorting.text("cost"))
     window = view.window(now)
     span = TimeSpan(window.start, window.until)
     cell = services().cells.of(project_id)
@@ -125,7 +114,7 @@ async def _list(project_id: str, kind: GroupKind) -> ResponseReturnValue:
         heading=_heading(found, kind, number),
         table=_table(view, sorting, found.groups, now),
         notes=(
-            *filter(None, [Sorting.mistaken(sort, Column)]),
+            *filter(None, [Sorting.mistaken(sort, SORTS)]),
             *_notes(found, kept.since if kept != span else None, is_archived=cell.archived_runs is not None),
         ),
         previous_url=page_url(number - 1) if number > 1 else None,
@@ -166,12 +155,11 @@ def _notes(found: GroupPage, dropped_before: datetime | None, *, is_archived: bo
     return notes
 
 
-def _table(view: View, sorting: Sorting[Column], groups: Sequence[RunGroup], now: datetime) -> Table:
+def _table(view: View, sorting: Sorting[str], groups: Sequence[RunGroup], now: datetime) -> Table:
     is_of_traces = view.report is TRACES
     money = formats.column_money(one.cost_usd or Decimal(0) for one in groups)
     titles = {column: title for column, (title, _) in SORTS.items()}
-    headings = headings_of(sorting, titles, frozenset(), lambda one: view.with_own(sort=one.text(Column.COST)).url)
-    sorts = {heading.id: heading for heading in headings}
+    sorts = headings_of(sorting, titles, lambda one: view.with_own(sort=one.text("cost")).url)
 
     def head(group: RunGroup) -> GroupHead:
         users, project_id = list_names(group.users), view.project_id or ""
@@ -201,16 +189,16 @@ def _table(view: View, sorting: Sorting[Column], groups: Sequence[RunGroup], now
         is_minimum = bool(group.unpriced and group.unpriced != group.runs)
         return Cell(text=cost_text(group, money), aside=" or more" if is_minimum else "")
 
-    columns: tuple[report.Column[RunGroup], ...] = (
-        report.Column("User", lambda one: list_names(one.users), "fold", "sessions-text"),
-        report.Column("Models", lambda one: list_names(one.models), "fold", "sessions-text"),
-        report.Column(replace(sorts[Column.LATEST], is_number=False), latest, "fold", "sessions-when"),
-        report.Column(sorts[Column.DURATION], lambda one: long_duration(one.duration_ms)),
-        report.Column(sorts[Column.RUNS], lambda one: formats.count(one.runs)),
-        report.Column(sorts[Column.FAILED], failed),
-        report.Column(sorts[Column.COST], cost, "number", "run-cost"),
+    columns: tuple[Column[RunGroup], ...] = (
+        Column("User", lambda one: list_names(one.users), "fold", "sessions-text"),
+        Column("Models", lambda one: list_names(one.models), "fold", "sessions-text"),
+        Column(replace(sorts["latest"], is_number=False), latest, "fold", "sessions-when"),
+        Column(sorts["duration"], lambda one: long_duration(one.duration_ms)),
+        Column(sorts["runs"], lambda one: formats.count(one.runs)),
+        Column(sorts["failed"], failed),
+        Column(sorts["cost"], cost, "number", "run-cost"),
     )
-    return report.table_of("Trace" if is_of_traces else "Session", head, columns, groups)
+    return table_of("Trace" if is_of_traces else "Session", head, columns, groups)
 
 
 def cost_text(group: RunGroup, money: formats.Write = formats.money) -> str:
