@@ -173,7 +173,7 @@ DELETE FROM archive_files
         AND id = $2
 """
 
-_FILES = """
+SELECT_FILES = """
   SELECT project_id,
          id,
          path,
@@ -187,14 +187,11 @@ _FILES = """
          output_tokens
     FROM archive_files
    WHERE state = 'kept'
-     AND ($1::text IS NULL OR project_id = $1)"""
-_IN_ORDER = """
+     AND ($1::text IS NULL OR project_id = $1)
+     AND ($2::timestamptz IS NULL OR last_at >= $2)
+     AND ($3::timestamptz IS NULL OR first_at < $3)
 ORDER BY project_id, first_at, id
 """
-SELECT_FILES = _FILES + _IN_ORDER
-SELECT_FILES_IN = f"""{_FILES}
-     AND ($2::timestamptz IS NULL OR last_at >= $2)
-     AND ($3::timestamptz IS NULL OR first_at < $3){_IN_ORDER}"""
 
 # The runs of the days from $2 to $3 that were stored once and are not in the table of runs, as it begins and ends with days
 # what a project drops or archives.
@@ -329,17 +326,14 @@ async def delete_file(connection: Connection, project_id: str, number: uuid.UUID
     await connection.execute(DELETE_FILE, project_id, number)
 
 
-async def select_files(connection: Connection, project_id: str | None = None) -> list[KeptFile]:
-    """Read the manifest, of one project or of all."""
-    rows = await connection.fetch(SELECT_FILES, project_id)
-    return [KeptFile._make((*row[:7], Sums(*row[7:]))) for row in rows]
-
-
-async def select_files_in(
-    connection: Connection, project_id: str | None, since: datetime | None, until: datetime | None
+async def select_files(
+    connection: Connection,
+    project_id: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
 ) -> list[KeptFile]:
-    """Read which files may have runs of a time, whose end is exclusive; None leaves that side open."""
-    rows = await connection.fetch(SELECT_FILES_IN, project_id, since, until)
+    """Read the manifest, of one project or of all; with a time, whose end is exclusive, the files that may have runs of it."""
+    rows = await connection.fetch(SELECT_FILES, project_id, since, until)
     return [KeptFile._make((*row[:7], Sums(*row[7:]))) for row in rows]
 
 

@@ -80,7 +80,7 @@ class ArchivedRuns:
         self, connection: Connection, project_id: str | None, since: datetime | None, until: datetime | None
     ) -> list[KeptFile]:
         """Return the files that may have runs of a time, of one project or of all."""
-        return await queries.select_files_in(connection, project_id, since, until)
+        return await queries.select_files(connection, project_id, since, until)
 
     async def check(self, files: Sequence[KeptFile]) -> None:
         """See that these files are there, in their size. Raises `ArchiveError`."""

@@ -29,14 +29,6 @@ class Question:
     token: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """An experiment and its verdict."""
-
-    experiment: Measured
-    verdict: Verdict
-
-
 async def public_projects(connection: Connection, questions: Sequence[Question]) -> list[str | None]:
     """Find for each question the project of its one experiment; None when there is no single one.
 
@@ -72,35 +64,36 @@ class DayVerdict:
 
 async def verdicts(
     connection: Connection, now: datetime, keys: Sequence[queries.Key], memo: DayMemo | None = None
-) -> tuple[Judged, ...]:
-    """Read the verdicts of these experiments, by project and id.
+) -> tuple[Measured, ...]:
+    """Read these experiments with their verdicts, by project and id.
 
     The caller must be allowed to read their runs.
     """
-    return tuple(_judged(one) for one in await _select(connection, now, keys, memo))
+    if memo is None:
+        return await queries.select_experiments(connection, now, keys)
+    return await large.select_experiments(connection, memo, now, keys)
 
 
 async def verdict_on(
     connection: Connection, now: datetime, project_id: str, experiment_id: str, memo: DayMemo | None = None
-) -> Judged:
-    """Read the verdict on one experiment, private or not. Raises `NotFound`.
+) -> Measured:
+    """Read one experiment with its verdict, private or not. Raises `NotFound`.
 
     The caller must be allowed to read its runs.
     """
-    found = await _select(connection, now, [(project_id, experiment_id)], memo)
+    found = await verdicts(connection, now, [(project_id, experiment_id)], memo)
     if not found:
         raise NotFound("There is no such experiment in this project; `runtally experiments list` shows all.")
-    return _judged(found[0])
+    return found[0]
 
 
 async def history(
-    connection: Connection, now: datetime, judged: Judged, memo: DayMemo | None = None
+    connection: Connection, now: datetime, experiment: Measured, memo: DayMemo | None = None
 ) -> tuple[DayVerdict, ...]:
     """Apply today's rule at the end of each of the last days, oldest first; today's verdict comes last.
 
     No verdict is stored: all are computed from the runs. Fewer days are read where the window holds very many runs.
     """
-    experiment = judged.experiment
     affordable = _HISTORY_RUNS // max(1, experiment.stats.runs)
     days = min(HISTORY_DAYS, max(MIN_HISTORY_DAYS, affordable))
     today = start_of_day(now)
@@ -110,23 +103,8 @@ async def history(
         found = await queries.select_stats_at(connection, experiment, ends)
     else:
         found = await large.select_stats_at(connection, memo, now, experiment, ends)
-    gone = [
-        DayVerdict(day, verdict_of(stats, experiment.rule.thresholds), stats)
-        for day, stats in zip(before, found, strict=True)
-    ]
-    return (*gone, DayVerdict(today, judged.verdict, experiment.stats))
-
-
-async def _select(
-    connection: Connection, now: datetime, keys: Sequence[queries.Key], memo: DayMemo | None
-) -> tuple[Measured, ...]:
-    if memo is None:
-        return await queries.select_experiments(connection, now, keys)
-    return await large.select_experiments(connection, memo, now, keys)
-
-
-def _judged(experiment: Measured) -> Judged:
-    return Judged(experiment, verdict_of(experiment.stats, experiment.rule.thresholds))
+    every = zip((*before, today), (*found, experiment.stats), strict=True)
+    return tuple(DayVerdict(day, verdict_of(stats, experiment.rule.thresholds), stats) for day, stats in every)
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,6 +171,10 @@ class Measured:
         """Whether the URL of the experiment's badge needs a token."""
         return self.badge_token is not None
 
+    @property
+    def verdict(self) -> Verdict:
+        return verdict_of(self.stats, self.rule.thresholds)
+
 
 def validate(rule: Rule) -> None:
     """Raise `InvalidThresholds` with every value that is out of bounds."""

@@ -4,8 +4,8 @@ Files are read from the position on, until the list is full: so many runs and by
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import fields
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeVar, get_args
@@ -19,8 +19,8 @@ from runtally.db.combined import gathered
 from runtally.db.database import Connection
 from runtally.models.run import StoredRun
 from runtally.runs.scan import conditions_of
-from runtally.runs.values import Direction, ListedRun, Place, Position, Totals
-from runtally.usage.conditions import ArchiveConditions, Conditions
+from runtally.runs.values import AnyRun, Direction, ListedRun, Place, Position, Scan, Totals, place_of
+from runtally.usage.conditions import ArchiveConditions
 from runtally.usage.filter import RunFilter
 
 A = TypeVar("A")
@@ -46,7 +46,6 @@ WALKED_BYTES = 128 * 2**20
 _MOMENT = timedelta(microseconds=1)
 # A trace takes no longer.
 _AROUND = timedelta(days=1)
-AnyRun = TypeVar("AnyRun", StoredRun, ListedRun)
 _FIELDS = msgspec.structs.fields(StoredRun)
 _TIMES = {one.name for one in _FIELDS if datetime in (one.type, *get_args(one.type))}
 _OBJECTS = ("units", "metadata")
@@ -55,14 +54,6 @@ _COLUMNS = ", ".join(
     f"epoch_us({one.name})" if one.name in _TIMES else f"{one.name}::text" if one.name in _OBJECTS else one.name
     for one in _FIELDS
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Archived runs in the order of a walk, and where it stopped before the end."""
-
-    runs: tuple[StoredRun, ...] = ()
-    stopped_at: Place | None = None
 
 
 async def files_for(  # noqa: PLR0913, PLR0917  # Which runs, and from where on how far.
@@ -87,54 +78,45 @@ async def walk(  # noqa: PLR0913  # Which runs, from where on, and how many.
     *,
     limit: int,
     seconds: float | None = None,
-) -> Found:
+) -> Scan[StoredRun]:
     """Read up to `limit` matching runs of these files from a position on. Raises `ArchiveError` and `MissingExtra`."""
-    sql, conditions = _page_sql(run_filter, now, position, limit)
-    taken = 1
+    conditions = conditions_of(run_filter, now, position, kind=ArchiveConditions)
+    is_older, place, taken = position.direction is Direction.OLDER, position.place, 1
+    way = "DESC" if is_older else "ASC"
+    order = f"occurred_at {way}, id {way}, project_id {way}"
+    sql = f"SELECT {_COLUMNS} FROM runs WHERE {conditions.sql} ORDER BY {order} LIMIT {limit}"
     while files:
         runs = await _stored(await archive.ask(files[:taken], sql, conditions.values, seconds))
+        rest = files[taken:]
         # A file that was not read may have runs from there on.
-        edge = _edge(files[taken:], position.direction)
-        sure = runs if edge is None else tuple(run for run in runs if _is_before(run, edge, position.direction))
-        if len(sure) == limit:
-            return Found(sure, place_of(sure[-1]))
+        edge = (rest[0].last_at if is_older else rest[0].first_at) if rest else None
+        if edge is not None:
+            runs = tuple(run for run in runs if (run.occurred_at > edge if is_older else run.occurred_at < edge))
+        if len(runs) == limit:
+            return Scan(runs, place_of(runs[-1]))
         if edge is None:
-            return Found(sure)
-        stop = _behind(edge, position.direction)
+            return Scan(runs)
+        stop = Place(edge + _MOMENT if is_older else edge, "", "")
         # Where files overlap the next may begin before the position: a walk that stopped there would never go on.
-        if sum(one.size_bytes for one in files[: taken * 2]) > WALKED_BYTES and _is_beyond(stop, position):
-            return Found(sure, stop)
+        is_beyond = place is None or (stop < place if is_older else stop > place)
+        if sum(one.size_bytes for one in files[: taken * 2]) > WALKED_BYTES and is_beyond:
+            return Scan(runs, stop)
         taken *= 2
-    return Found()
+    return Scan()
 
 
-def key_of(run: AnyRun) -> tuple[datetime, str, str]:
-    """Return the place of a run in the order of runs."""
-    return run.occurred_at, run.id, run.project_id
-
-
-def place_of(run: StoredRun) -> Place:
-    return Place(run.occurred_at, run.id, run.project_id)
-
-
-def first_stop(stops: Iterable[Place | None], direction: Direction) -> Place | None:
-    """Return the first position of a walk; None without any."""
-    found = [one for one in stops if one is not None]
-    choose = max if direction is Direction.OLDER else min
-    return choose(found, key=lambda one: (one.occurred_at, one.id, one.project_id), default=None)
-
-
-def merged(
-    one: Sequence[AnyRun], other: Sequence[AnyRun], stop: Place | None, direction: Direction
-) -> tuple[AnyRun, ...]:
-    """Return the runs of two walks in their order, as far as both went; a run that moved in between is there once."""
+def merged(one: Scan[AnyRun], other: Scan[AnyRun], direction: Direction, limit: int | None = None) -> Scan[AnyRun]:
+    """Return up to so many runs of two scans in their order, as far as both went; a run that moved in between is there once."""
     is_older = direction is Direction.OLDER
-    every: dict[tuple[datetime, str, str], AnyRun] = {key_of(run): run for runs in (one, other) for run in runs}
-    keys = sorted(every, reverse=is_older)
-    if stop is not None:
-        last = stop.occurred_at, stop.id, stop.project_id
-        keys = [key for key in keys if (key >= last if is_older else key <= last)]
-    return tuple(every[key] for key in keys)
+    stops = [scan.stopped_at for scan in (one, other) if scan.stopped_at is not None]
+    stop = (max if is_older else min)(stops, default=None)
+    every = {place_of(run): run for scan in (one, other) for run in scan.runs}
+    places = [
+        place
+        for place in sorted(every, reverse=is_older)
+        if stop is None or (place >= stop if is_older else place <= stop)
+    ][:limit]
+    return Scan(tuple(every[place] for place in places), places[-1] if len(places) == limit else stop)
 
 
 def listed(run: StoredRun, *, is_archived: bool = True) -> ListedRun:
@@ -214,35 +196,6 @@ def _in_order(files: Sequence[KeptFile], direction: Direction) -> list[KeptFile]
     if direction is Direction.OLDER:
         return sorted(files, key=lambda one: one.last_at, reverse=True)
     return sorted(files, key=lambda one: one.first_at)
-
-
-def _edge(rest: Sequence[KeptFile], direction: Direction) -> datetime | None:
-    if not rest:
-        return None
-    return rest[0].last_at if direction is Direction.OLDER else rest[0].first_at
-
-
-def _is_before(run: StoredRun, edge: datetime, direction: Direction) -> bool:
-    return run.occurred_at > edge if direction is Direction.OLDER else run.occurred_at < edge
-
-
-def _behind(edge: datetime, direction: Direction) -> Place:
-    """Return the position from which a walk reaches a time next."""
-    return Place(edge + _MOMENT if direction is Direction.OLDER else edge, "", "")
-
-
-def _is_beyond(place: Place, position: Position) -> bool:
-    if position.place is None:
-        return True
-    one, other = ((each.occurred_at, each.id, each.project_id) for each in (place, position.place))
-    return one < other if position.direction is Direction.OLDER else one > other
-
-
-def _page_sql(run_filter: RunFilter, now: datetime, position: Position, limit: int) -> tuple[str, Conditions]:
-    conditions = conditions_of(run_filter, now, position, kind=ArchiveConditions)
-    way = "DESC" if position.direction is Direction.OLDER else "ASC"
-    order = f"occurred_at {way}, id {way}, project_id {way}"
-    return f"SELECT {_COLUMNS} FROM runs WHERE {conditions.sql} ORDER BY {order} LIMIT {limit}", conditions
 
 
 async def _stored(rows: Rows) -> tuple[StoredRun, ...]:

@@ -245,7 +245,8 @@ def _answer(
     add_lines: Callable[[GroupLines, PricedAlike], None],
 ) -> CostLines:
     """Add up the lines of each group with a high rank, and of all others as one, in each bucket."""
-    shown, costs, runs = _shown(question), defaultdict[Group, Decimal](Decimal), Counter[Group]()
+    shown = masking.group_mask(question.filter.project_id, question.by) or (lambda group: group)
+    costs, runs = defaultdict[Group, Decimal](Decimal), Counter[Group]()
     of_rows: Iterable[tuple[Group, PricedAlike | Totals]] = ((row.group, row) for row in rows)
     sums = ((group, totals) for (_, group), totals in stored.items()) if stored else of_rows
     for group, one in ((shown(group), one) for group, one in sums):
@@ -272,10 +273,3 @@ def _answer(
     for (_, group), lines in slices.items():
         groups[group].merge(lines)
     return CostLines(question, {group: groups[group] for group in (*named, rest) if group in groups}, slices)
-
-
-def _shown(question: GroupQuestion) -> Callable[[Group], Group]:
-    """Return how the reader may see the values of a group."""
-    project_id, by = question.filter.project_id, question.by
-    places = masking.hidden_places(project_id, by)
-    return lambda group: masking.mask_group(project_id, by, places, group) if places else group

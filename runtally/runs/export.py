@@ -27,11 +27,11 @@ from runtally.extras import Extra
 from runtally.models.run import StoredRun
 from runtally.money import as_json, plain
 from runtally.runs import archived
-from runtally.runs.archived import RunSource
+from runtally.runs.archived import RunSource, merged
 from runtally.runs.parquet import parquet
 from runtally.runs.read import read_chunk
 from runtally.runs.sorting import MOST_SORTED, Order, read_part
-from runtally.runs.values import Chunk, Direction, Place, Position
+from runtally.runs.values import Direction, Place, Position, Scan
 from runtally.spreadsheets import BOM, guarded
 from runtally.usage.filter import RunFilter
 
@@ -157,8 +157,8 @@ async def _read(
         first, *others = await gathered(_chunk(one, run_filter, now, place) for one in sources)
         chunk = first
         for more in others:
-            chunk = _merged(chunk, more)
-        place, has_more = chunk.reached, chunk.reached is not None
+            chunk = merged(chunk, more, Direction.OLDER)
+        place, has_more = chunk.stopped_at, chunk.stopped_at is not None
         yield chunk.runs[:WRITTEN_RUNS]
         for start in range(WRITTEN_RUNS, len(chunk.runs), WRITTEN_RUNS):
             # Writing so many takes tens of milliseconds, in which nothing else is answered.
@@ -188,27 +188,21 @@ async def _check_archive(source: ExportSource, run_filter: RunFilter, now: datet
     await source.archive.check(files)
 
 
-async def _chunk(source: ExportSource, run_filter: RunFilter, now: datetime, place: Place | None) -> Chunk:
+async def _chunk(source: ExportSource, run_filter: RunFilter, now: datetime, place: Place | None) -> Scan[StoredRun]:
     """Read the next runs of a database and its archive."""
     files, position = list[KeptFile](), Position(Direction.OLDER, place)
     async with source.reading.for_downloads() as connection:
-        chunk = await read_chunk(connection, run_filter, now, place)
+        chunk = await read_chunk(connection, run_filter, now, position)
         if source.archive is not None:
             # Of the same moment, so that a run that moves in between is in one of both.
-            end = chunk.reached.occurred_at if chunk.reached else None
+            end = chunk.stopped_at.occurred_at if chunk.stopped_at else None
             files = await archived.files_for(source.archive, connection, run_filter, now, position, end)
     if source.archive is None or not files:
         return chunk
     old = await archived.walk(
         source.archive, files, run_filter, now, position, limit=ARCHIVED_CHUNK_RUNS, seconds=DOWNLOAD_SECONDS
     )
-    return _merged(chunk, Chunk(old.runs, old.stopped_at))
-
-
-def _merged(one: Chunk, other: Chunk) -> Chunk:
-    """Return the runs of both in one order, as far as both went."""
-    stop = archived.first_stop((one.reached, other.reached), Direction.OLDER)
-    return Chunk(archived.merged(one.runs, other.runs, stop, Direction.OLDER), stop)
+    return merged(chunk, old, Direction.OLDER)
 
 
 async def _counted(

@@ -1,7 +1,7 @@
 """SQL that looks runs up. `conditions` builds the part that depends on a filter."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
 import asyncpg
@@ -9,7 +9,7 @@ import msgspec
 
 from runtally.db.database import Connection
 from runtally.models.run import RunColumns, Status, StoredRun
-from runtally.runs.values import Chunk, Direction, Extremes, Latencies, ListedRun, Place, Scan, Totals
+from runtally.runs.values import AnyRun, Direction, Extremes, Latencies, ListedRun, Place, Scan, Totals
 from runtally.usage.conditions import Conditions
 from runtally.usage.sketch import LATENCY, sketch_of_counts
 from runtally.usage.summary import Group
@@ -227,14 +227,23 @@ def latencies_sql(conditions: Conditions, *, steps: int) -> str:
     return _SELECT_LATENCIES.format(latency=LATENCY, keep=conditions.keep, walk=conditions.walk, steps=steps)
 
 
-async def select_page(
-    connection: Connection, conditions: Conditions, direction: Direction, *, steps: int, limit: int
-) -> Scan:
+async def select_page(  # noqa: PLR0913  # The parameters of the statement, and what its rows become.
+    connection: Connection,
+    conditions: Conditions,
+    direction: Direction,
+    read: Callable[[asyncpg.Record], AnyRun],
+    *,
+    steps: int,
+    limit: int,
+) -> Scan[AnyRun]:
     """Read up to `limit` matching runs out of the next `steps` of a project; of all projects, out of the scanned time."""
-    sql = page_sql(conditions, direction, steps=steps, limit=limit)
-    rows = await connection.fetch(sql, *conditions.values)
-    last = rows[-1] if rows and rows[-1]["step"] == steps else None
-    return Scan(tuple(listed_run(row) for row in rows if row["is_match"]), listed_run(last).place if last else None)
+    columns = COLUMNS if read is stored else LISTED
+    rows = await connection.fetch(
+        page_sql(conditions, direction, steps=steps, limit=limit, columns=columns), *conditions.values
+    )
+    has_more = len(rows) == limit or (rows and rows[-1]["step"] == steps)
+    stopped_at = Place(rows[-1]["occurred_at"], rows[-1]["id"], rows[-1]["project_id"]) if has_more else None
+    return Scan(tuple(read(row) for row in rows if row["is_match"]), stopped_at)
 
 
 async def select_totals(connection: Connection, conditions: Conditions) -> Totals:
@@ -299,24 +308,8 @@ async def select_projects_of_run(
     return tuple(row[0] for row in await connection.fetch(SELECT_PROJECTS_OF_RUN, run_id, project_ids))
 
 
-async def select_chunk(connection: Connection, conditions: Conditions, *, steps: int, limit: int) -> Chunk:
-    """Read up to `limit` matching older runs out of the next `steps` of a project.
-
-    Of all projects they come out of the scanned time.
-    """
-    sql = page_sql(conditions, Direction.OLDER, steps=steps, limit=limit, columns=COLUMNS)
-    rows = await connection.fetch(sql, *conditions.values)
-    runs = tuple(stored(row) for row in rows if row["is_match"])
-    has_more = len(rows) == limit or (rows and rows[-1]["step"] == steps)
-    return Chunk(runs, _place(rows[-1]) if has_more else None)
-
-
 def listed_run(row: asyncpg.Record) -> ListedRun:
     return ListedRun(**{name: row[name] for name in _LISTED} | {"status": Status(row["status"])})
-
-
-def _place(row: asyncpg.Record) -> Place:
-    return Place(row["occurred_at"], row["id"], row["project_id"])
 
 
 def stored(row: asyncpg.Record) -> StoredRun:

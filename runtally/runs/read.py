@@ -4,7 +4,7 @@ Pages follow an index from a position on, so the thousandth costs as much as the
 any run matches, the page says how far it looked, and its reader decides whether to go on.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -17,10 +17,21 @@ from runtally.pricing.cost import Line, Price, lines_of, price_for_run
 from runtally.pricing.match import Discount, PriceCandidate, less_discount
 from runtally.pricing.queries import select_candidate, select_discounts
 from runtally.runs import archived, queries
-from runtally.runs.archived import RunSource, RunSources, of_each
+from runtally.runs.archived import RunSource, RunSources, merged, of_each
 from runtally.runs.scan import conditions_of, find_scan_bounds, select_names
 from runtally.runs.session import Trace, trace_of
-from runtally.runs.values import Chunk, Direction, Extremes, Latencies, ListedRun, Place, Position, Scan, Totals
+from runtally.runs.values import (
+    AnyRun,
+    Direction,
+    Extremes,
+    Latencies,
+    ListedRun,
+    Place,
+    Position,
+    Scan,
+    Totals,
+    place_of,
+)
 from runtally.usage.filter import RunFilter
 from runtally.usage.summary import Group
 
@@ -116,7 +127,7 @@ async def read_page(sources: RunSources, run_filter: RunFilter, now: datetime, p
     first, *others = await of_each(sources, lambda one: _scan(one, run_filter, now, position))
     found, problem = first
     for scan, problem_there in others:
-        found, problem = _merged(found, scan, position.direction), problem or problem_there
+        found, problem = merged(found, scan, position.direction, PAGE_RUNS + 1), problem or problem_there
     if position.direction is Direction.OLDER:
         return replace(_towards_older(found, position.place), problem=problem)
     page = _towards_newer(found, position.place)
@@ -125,13 +136,14 @@ async def read_page(sources: RunSources, run_filter: RunFilter, now: datetime, p
     return replace(page, problem=problem)
 
 
-async def _scan(source: RunSource, run_filter: RunFilter, now: datetime, position: Position) -> tuple[Scan, str | None]:
+async def _scan(
+    source: RunSource, run_filter: RunFilter, now: datetime, position: Position
+) -> tuple[Scan[ListedRun], str | None]:
     """Scan a database and its archive; if that cannot be read, return why."""
     found = await _walk(source.connection, run_filter, now, position)
     if source.archive is None:
         return found, None
-    stopped_at = _end_of(found)
-    end = stopped_at.occurred_at if stopped_at else None
+    end = found.stopped_at.occurred_at if found.stopped_at else None
     try:
         files = await archived.files_for(source.archive, source.connection, run_filter, now, position, end)
         if not files:
@@ -139,26 +151,17 @@ async def _scan(source: RunSource, run_filter: RunFilter, now: datetime, positio
         old = await archived.walk(source.archive, files, run_filter, now, position, limit=PAGE_RUNS + 1)
     except (ArchiveError, MissingExtra) as error:
         return found, error.message
-    return _merged(found, Scan(tuple(map(archived.listed, old.runs)), old.stopped_at), position.direction), None
+    old_listed = Scan(tuple(map(archived.listed, old.runs)), old.stopped_at)
+    return merged(found, old_listed, position.direction, PAGE_RUNS + 1), None
 
 
-def _merged(one: Scan, other: Scan, direction: Direction, limit: int = PAGE_RUNS + 1) -> Scan:
-    """Return the runs of two scans in one order, as far as both went."""
-    stop = archived.first_stop((_end_of(one, limit), _end_of(other, limit)), direction)
-    return Scan(archived.merged(one.runs, other.runs, stop, direction)[:limit], stop)
-
-
-def _end_of(scan: Scan, limit: int = PAGE_RUNS + 1) -> Place | None:
-    """Return the place where a scan stopped; None if there are no more runs."""
-    return scan.runs[-1].place if len(scan.runs) >= limit else scan.stopped_at
-
-
-async def _walk(connection: Connection, run_filter: RunFilter, now: datetime, position: Position) -> Scan:
+async def _walk(connection: Connection, run_filter: RunFilter, now: datetime, position: Position) -> Scan[ListedRun]:
     """Go on until a page is full, each time twice as far, and stop after `WALKS`."""
     found: tuple[ListedRun, ...] = ()
     for walks in range(WALKS):
         steps = (WALK_STEPS if run_filter.narrowed else MATCHING_STEPS) << walks
-        walk = await _walk_once(connection, run_filter, now, position, steps=steps, limit=PAGE_RUNS + 1 - len(found))
+        most = PAGE_RUNS + 1 - len(found)
+        walk = await _walk_once(connection, run_filter, now, position, queries.listed_run, steps=steps, limit=most)
         found += walk.runs
         if walk.stopped_at is None or len(found) > PAGE_RUNS:
             return Scan(found, walk.stopped_at)
@@ -167,15 +170,22 @@ async def _walk(connection: Connection, run_filter: RunFilter, now: datetime, po
 
 
 async def _walk_once(  # noqa: PLR0913  # Where from, and how far.
-    connection: Connection, run_filter: RunFilter, now: datetime, position: Position, *, steps: int, limit: int
-) -> Scan:
+    connection: Connection,
+    run_filter: RunFilter,
+    now: datetime,
+    position: Position,
+    read: Callable[..., AnyRun],
+    *,
+    steps: int,
+    limit: int,
+) -> Scan[AnyRun]:
     bounds = await find_scan_bounds(connection, run_filter, now, position, steps=steps)
     if bounds.is_empty:
-        return Scan((), None)
+        return Scan()
     conditions = conditions_of(run_filter, now, position, bounds)
-    walk = await queries.select_page(connection, conditions, position.direction, steps=steps, limit=limit)
-    if walk.stopped_at is None and len(walk.runs) < limit and bounds.end and _lies_within(run_filter, now, bounds.end):
-        return Scan(walk.runs, Place(bounds.end, "", ""))
+    walk = await queries.select_page(connection, conditions, position.direction, read, steps=steps, limit=limit)
+    if walk.stopped_at is None and bounds.end and _lies_within(run_filter, now, bounds.end):
+        return replace(walk, stopped_at=Place(bounds.end, "", ""))
     return walk
 
 
@@ -183,31 +193,25 @@ async def read_newest(sources: RunSources, run_filter: RunFilter, now: datetime,
     """The newest runs that match, as far as one walk finds them in every source."""
     found, *others = await of_each(sources, lambda one: _newest(one.connection, run_filter, now, limit))
     for scan in others:
-        found = _merged(found, scan, Direction.OLDER, limit)
+        found = merged(found, scan, Direction.OLDER, limit)
     return found.runs
 
 
-async def _newest(connection: Connection, run_filter: RunFilter, now: datetime, limit: int) -> Scan:
-    found = Scan((), None)
+async def _newest(connection: Connection, run_filter: RunFilter, now: datetime, limit: int) -> Scan[ListedRun]:
+    found: Scan[ListedRun] = Scan()
     for steps in (MATCHING_STEPS,) if run_filter.narrowed else (FEW_STEPS, MATCHING_STEPS):
-        found = await _walk_once(connection, run_filter, now, Position(), steps=steps, limit=limit)
+        found = await _walk_once(connection, run_filter, now, Position(), queries.listed_run, steps=steps, limit=limit)
         if len(found.runs) == limit or found.stopped_at is None:
             break
     return found
 
 
-async def read_chunk(connection: Connection, run_filter: RunFilter, now: datetime, place: Place | None) -> Chunk:
-    """Read whole runs behind a place, as many as one scan finds: perhaps none, with more behind them."""
-    position = Position(Direction.OLDER, place)
+async def read_chunk(
+    connection: Connection, run_filter: RunFilter, now: datetime, position: Position
+) -> Scan[StoredRun]:
+    """Read whole runs from a position on, as many as one scan finds: perhaps none, with more behind them."""
     steps = CHUNK_STEPS if run_filter.narrowed else CHUNK_RUNS
-    bounds = await find_scan_bounds(connection, run_filter, now, position, steps=steps)
-    if bounds.is_empty:
-        return Chunk((), None)
-    conditions = conditions_of(run_filter, now, position, bounds)
-    chunk = await queries.select_chunk(connection, conditions, steps=CHUNK_STEPS, limit=CHUNK_RUNS)
-    if chunk.reached is None and bounds.end is not None and _lies_within(run_filter, now, bounds.end):
-        return Chunk(chunk.runs, Place(bounds.end, "", ""))
-    return chunk
+    return await _walk_once(connection, run_filter, now, position, queries.stored, steps=steps, limit=CHUNK_RUNS)
 
 
 async def read_extremes(connection: Connection, run_filter: RunFilter, now: datetime, limit: int) -> Extremes:
@@ -301,7 +305,7 @@ async def read_trace(
     runs = tuple(map(queries.stored, rows))
     if archive is not None and (near or not runs):
         old = await archived.find(archive, connection, project_id, "trace_id", trace_id, near=near, limit=most)
-        runs = archived.merged(runs, old, None, Direction.NEWER)
+        runs = merged(Scan(runs), Scan(old), Direction.NEWER).runs
     if not runs:
         raise NotFound(
             "This project has no run of that trace; it may have been deleted, or be older than runs are kept."
@@ -315,17 +319,17 @@ def _lies_within(run_filter: RunFilter, now: datetime, at: datetime) -> bool:
     return (since is None or at > since) and (until is None or at < until)
 
 
-def _towards_older(walk: Scan, place: Place | None) -> RunPage:
+def _towards_older(walk: Scan[ListedRun], place: Place | None) -> RunPage:
     shown = walk.runs[:PAGE_RUNS]
-    newer = None if place is None else shown[0].place if shown else place
+    newer = None if place is None else place_of(shown[0]) if shown else place
     if len(walk.runs) > PAGE_RUNS:
-        return RunPage(shown, shown[-1].place, newer)
+        return RunPage(shown, place_of(shown[-1]), newer)
     return RunPage(shown, walk.stopped_at, newer, walk.stopped_at.occurred_at if walk.stopped_at else None)
 
 
-def _towards_newer(walk: Scan, place: Place | None) -> RunPage:
+def _towards_newer(walk: Scan[ListedRun], place: Place | None) -> RunPage:
     shown = walk.runs[:PAGE_RUNS][::-1]
-    older = shown[-1].place if shown else place
+    older = place_of(shown[-1]) if shown else place
     if len(walk.runs) > PAGE_RUNS:
-        return RunPage(shown, older, shown[0].place)
+        return RunPage(shown, older, place_of(shown[0]))
     return RunPage(shown, older, walk.stopped_at, walk.stopped_at.occurred_at if walk.stopped_at else None)

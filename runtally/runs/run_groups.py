@@ -81,8 +81,8 @@ class RunGroup:
 
 
 # A latency of thousands of years is a unit error, and would exceed the calendar.
-_YEAR_MS = 365 * 24 * 3600 * 1000
-_ENDS = f"occurred_at + least(coalesce(latency_ms, 0), {_YEAR_MS}) * interval '1 millisecond'"
+YEAR_MS = 365 * 24 * 3600 * 1000
+_ENDS = f"occurred_at + least(coalesce(latency_ms, 0), {YEAR_MS}) * interval '1 millisecond'"
 FIGURES = f"""count(*) AS runs,
          count(*) FILTER (WHERE status <> 'success') AS failed,
          count(*) FILTER (WHERE cost_usd IS NULL) AS unpriced,

@@ -12,7 +12,7 @@ from runtally.clock import DAY
 from runtally.db.database import Connection
 from runtally.models.rollup import ALL_PROJECTS, GRAINS, Grain, RollupScope
 from runtally.runs import queries
-from runtally.runs.values import Direction, Position, Presence, ScanBounds, Totals
+from runtally.runs.values import Direction, Position, Presence, ScanBounds
 from runtally.usage.conditions import Conditions
 from runtally.usage.dimensions import OTHER_NAME
 from runtally.usage.filter import Outcome, RunFilter
@@ -20,29 +20,6 @@ from runtally.usage.sums.tables import SLICES, TOTALS
 from runtally.usage.window import MARGIN
 
 MAX_BUCKETS = 1_000
-
-# What runs of a status cost is kept; how many of them have no price is not, so with any there is no cost to tell.
-SELECT_ROLLED_UP_TOTALS = f"""
-SELECT coalesce(sum(CASE $7::text WHEN 'success' THEN runs - errors - timeouts
-                                   WHEN 'failed' THEN errors + timeouts
-                                   WHEN 'error' THEN errors
-                                   WHEN 'timeout' THEN timeouts
-                                   ELSE runs END), 0)::bigint AS runs,
-       CASE WHEN $7 IS NULL OR coalesce(sum(unpriced), 0) = 0
-            THEN coalesce(sum(CASE $7 WHEN 'success' THEN cost_usd - error_cost_usd - timeout_cost_usd
-                                      WHEN 'failed' THEN error_cost_usd + timeout_cost_usd
-                                      WHEN 'error' THEN error_cost_usd
-                                      WHEN 'timeout' THEN timeout_cost_usd
-                                      ELSE cost_usd END), 0) END AS cost_usd,
-       CASE WHEN $7 IS NULL THEN coalesce(sum(unpriced), 0)::bigint ELSE 0 END AS unpriced
-  FROM {SLICES.rows} AS held
- WHERE project_id = $1
-   AND grain = $2
-   AND bucket >= coalesce($3::timestamptz, '-infinity')
-   AND bucket < coalesce($4::timestamptz, 'infinity')
-   AND ($5::text IS NULL OR provider = $5)
-   AND ($6::text IS NULL OR model = $6)
-"""
 
 SELECT_NAMES = f"""
   SELECT provider,
@@ -99,30 +76,10 @@ GROUP BY bucket
 ORDER BY bucket {{way}}
    LIMIT $4
 """
-SELECT_BUCKETS_BEFORE = _SELECT_BUCKETS.format(counted="runs", side="bucket <= $3", way="DESC")
-SELECT_BUCKETS_AFTER = _SELECT_BUCKETS.format(
-    counted="runs", side="bucket > $3::timestamptz - make_interval(mins => $2::int)", way="ASC"
-)
-_FAILED = "sum(errors + timeouts)"
-SELECT_FAILED_BEFORE = SELECT_BUCKETS_BEFORE.replace("sum(runs)", _FAILED)
-SELECT_FAILED_AFTER = SELECT_BUCKETS_AFTER.replace("sum(runs)", _FAILED)
-
-
-async def select_rolled_up_totals(
-    connection: Connection, run_filter: RunFilter, minutes: int, since: datetime | None, until: datetime | None
-) -> Totals:
-    """Add up whole buckets for a filter that names no more than project, provider, model and status."""
-    [row] = await connection.fetch(
-        SELECT_ROLLED_UP_TOTALS,
-        RollupScope(run_filter.project_id).key,
-        minutes,
-        since,
-        until,
-        run_filter.provider,
-        run_filter.model,
-        run_filter.status,
-    )
-    return Totals(*row)
+_SIDES = {
+    Direction.OLDER: ("bucket <= $3", "DESC"),
+    Direction.NEWER: ("bucket > $3::timestamptz - make_interval(mins => $2::int)", "ASC"),
+}
 
 
 async def select_names(
@@ -147,10 +104,8 @@ async def select_buckets(  # noqa: PLR0913  # The parameters of the statement, a
     connection: Connection, minutes: int, at: datetime, direction: Direction, limit: int, *, only_failed: bool
 ) -> list[tuple[datetime, int]]:
     """Read the next buckets of all projects together, from a time on, and how many runs are in each."""
-    if direction is Direction.OLDER:
-        sql = SELECT_FAILED_BEFORE if only_failed else SELECT_BUCKETS_BEFORE
-    else:
-        sql = SELECT_FAILED_AFTER if only_failed else SELECT_BUCKETS_AFTER
+    side, way = _SIDES[direction]
+    sql = _SELECT_BUCKETS.format(counted="errors + timeouts" if only_failed else "runs", side=side, way=way)
     rows = await connection.fetch(sql, ALL_PROJECTS.key, minutes, at, limit)
     return [(row["bucket"], row["runs"]) for row in rows]
 
@@ -282,7 +237,8 @@ async def find_bound(connection: Connection, run_filter: RunFilter, now: datetim
             presence = await select_presence(connection, run_filter, now)
             if presence.runs <= runs:
                 return None
-        return await queries.select_nth_newest(connection, conditions_of(_indexed(run_filter), now), runs)
+        indexed = run_filter.as_indexed.replace(range=run_filter.range, since=run_filter.since, until=run_filter.until)
+        return await queries.select_nth_newest(connection, conditions_of(indexed, now), runs)
     if run_filter.trace_id is not None or run_filter.search is not None:
         return None
     since = run_filter.starts_at(now)
@@ -308,17 +264,3 @@ async def find_bound(connection: Connection, run_filter: RunFilter, now: datetim
                 else day + DAY
             )
     return days[-1][0] if len(days) == MAX_BUCKETS else None
-
-
-def _indexed(run_filter: RunFilter) -> RunFilter:
-    """Return what an index answers of a filter."""
-    return RunFilter(
-        project_id=run_filter.project_id,
-        status=None if run_filter.status in {None, Outcome.SUCCESS} else Outcome.FAILED,
-        experiment_id=run_filter.experiment_id,
-        trace_id=run_filter.trace_id,
-        search=run_filter.search,
-        range=run_filter.range,
-        since=run_filter.since,
-        until=run_filter.until,
-    )

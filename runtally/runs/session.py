@@ -9,7 +9,7 @@ from runtally.db.database import Connection
 from runtally.errors import NotFound
 from runtally.models.run import Status, StoredRun
 from runtally.runs.queries import LISTED, listed_run
-from runtally.runs.run_groups import FIGURES, NAMES, RunGroup, run_group
+from runtally.runs.run_groups import FIGURES, NAMES, YEAR_MS, RunGroup, run_group
 from runtally.runs.values import ListedRun
 
 SELECT_COUNT = """
@@ -156,7 +156,7 @@ class Trace:
 
     @property
     def length_ms(self) -> int:
-        return _milliseconds(max(map(_end, (step.run for step in self.steps))) - self.starts_at)
+        return round((max(_end(step.run) for step in self.steps) - self.starts_at) / timedelta(milliseconds=1))
 
     @property
     def cost_usd(self) -> Decimal:
@@ -195,12 +195,4 @@ def _step(run: StoredRun, start: datetime, whole_ms: float) -> Step:
 
 
 def _end(run: StoredRun) -> datetime:
-    # A latency of thousands of years is a unit error, and would exceed the calendar.
-    return run.occurred_at + timedelta(milliseconds=min(run.latency_ms or 0, _YEAR_MS))
-
-
-def _milliseconds(length: timedelta) -> int:
-    return round(length / timedelta(milliseconds=1))
-
-
-_YEAR_MS = 365 * 24 * 3600 * 1000
+    return run.occurred_at + timedelta(milliseconds=min(run.latency_ms or 0, YEAR_MS))

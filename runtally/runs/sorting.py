@@ -12,7 +12,7 @@ from runtally.models.run import StoredRun
 from runtally.runs import archived, queries
 from runtally.runs.archived import RunSources, of_each
 from runtally.runs.scan import conditions_of, find_bound
-from runtally.runs.values import ListedRun, Position, ScanBounds
+from runtally.runs.values import ListedRun, Place, Position, ScanBounds, place_of
 from runtally.usage.filter import RunFilter
 
 # Read and sorted in some 50 ms: no index is sorted by any of them, because that would cost each run 50 bytes.
@@ -54,10 +54,10 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class SortedRuns:
-    """Whole runs in an order; `archived` are the keys of those out of the archive, the rest is as of `SortedPage`."""
+    """Whole runs in an order; `archived` are the places of those out of the archive, the rest is as of `SortedPage`."""
 
     runs: tuple[StoredRun, ...]
-    archived: frozenset[tuple[datetime, str, str]]
+    archived: frozenset[Place]
     since: datetime | None
     problem: ArchiveError | MissingExtra | None
 
@@ -67,7 +67,7 @@ async def read_sorted(sources: RunSources, run_filter: RunFilter, now: datetime,
     page = min(max(page, 1), MAX_PAGES)
     first = (page - 1) * PAGE_RUNS
     found = await read_part(sources, run_filter, now, order, first, first + PAGE_RUNS + 1)
-    runs = tuple(archived.listed(run, is_archived=archived.key_of(run) in found.archived) for run in found.runs)
+    runs = tuple(archived.listed(run, is_archived=place_of(run) in found.archived) for run in found.runs)
     problem = found.problem.message if found.problem else None
     return SortedPage(runs[:PAGE_RUNS], len(runs) > PAGE_RUNS and page < MAX_PAGES, found.since, problem)
 
@@ -110,7 +110,7 @@ async def read_part(  # noqa: PLR0913, PLR0917  # Which runs, in which order, wh
     runs = tuple(run for of_one in found for run in of_one)
     if is_merged:
         runs = _in_order((*runs, *old), order)[first:last]
-    return SortedRuns(runs, frozenset(map(archived.key_of, old)), since, problem)
+    return SortedRuns(runs, frozenset(map(place_of, old)), since, problem)
 
 
 def _in_order(runs: Iterable[StoredRun], order: Order) -> tuple[StoredRun, ...]:

@@ -3,26 +3,30 @@
 from datetime import datetime
 from decimal import Decimal
 
+from runtally.archive.groups import ArchivedGroupReader
 from runtally.archive.reading import ArchivedRuns
 from runtally.clock import DAY
+from runtally.db.combined import CombinedReads
 from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked
-from runtally.models.rollup import GRAINS, Grain
-from runtally.runs import archived, queries, scan
+from runtally.runs import archived, queries
 from runtally.runs.archived import RunSources, of_each
 from runtally.runs.scan import conditions_of, find_bound
 from runtally.runs.values import Totals
-from runtally.usage.filter import Period, RunFilter
+from runtally.usage.filter import Outcome, RunFilter
 from runtally.usage.groups.groups import read_groups
+from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.overview.project_queries import select_dropped_before
 from runtally.usage.plan import GroupQuestion, LatencyDetail
 from runtally.usage.timeline import Timeline
-from runtally.usage.window import EPOCH, LAST, MARGIN, TimeSpan, ceil, floor
+from runtally.usage.window import EPOCH, LAST, TimeSpan, ceil, floor
 
 # Read and added up in some 200 ms.
 COUNTED_RUNS = 100_000
 # What rollups tell apart.
 _ROLLED_UP = {"provider", "model", "status"}
+_MEASURES = ("runs", "cost_usd", "unpriced")
+_OF_STATUSES = ("errors", "timeouts", "error_cost_usd", "timeout_cost_usd")
 NOTHING = Totals(0, Decimal(0), 0)
 
 
@@ -42,17 +46,15 @@ async def _totals(
     since, dropped_before = run_filter.starts_at(now), None
     run_filter = run_filter.replace(until=run_filter.ends_at(now))
     if run_filter.project_id is not None:
-        # Sums have runs that the list cannot show.
+        # Sums have runs that the list cannot show; those of all projects have also what was dropped or archived.
         dropped_before = await read_dropped_before(connection, run_filter, now)
         since = dropped_before or since
-    # Those of all projects have also what was dropped or archived, except of parts of their buckets.
-    of_edges = archive if run_filter.project_id is None else None
     if dropped_before and run_filter.until and run_filter.until <= dropped_before:
         found: Totals | None = NOTHING
     elif set(run_filter.narrowed) <= _ROLLED_UP:
-        found = await _from_rollups(connection, run_filter, now, since, of_edges)
+        found = await _from_sums(connection, run_filter, now, since, archive if run_filter.project_id is None else None)
     elif run_filter.is_of_dimensions and any(one.tracked_as for one in run_filter.dimensions):
-        found = await _from_groups(connection, run_filter, now, since)
+        found = await _from_sums(connection, run_filter, now, since, None)
     else:
         return await _from_runs(connection, run_filter, now, archive)
     if found is None or archive is None or dropped_before is None:
@@ -99,49 +101,32 @@ async def _from_runs(
     return found if archive is None else found + await archived.read_totals(archive, connection, run_filter, now)
 
 
-async def _from_groups(
-    connection: Connection, run_filter: RunFilter, now: datetime, since: datetime | None
-) -> Totals | None:
-    """Add up the sums of a tracked key's groups, as `GET /api/usage` does."""
-    timeline = Timeline.whole(TimeSpan(since or EPOCH, run_filter.until or LAST), now)
-    question = GroupQuestion(
-        timeline, run_filter, measures=("runs", "cost_usd", "unpriced"), latencies=LatencyDetail.NONE
-    )
-    try:
-        found = (await read_groups(connection, question)).total
-    except DimensionNotTracked:
-        return None
-    return Totals(found.runs, found.cost_usd, found.unpriced)
-
-
-async def _from_rollups(
+async def _from_sums(
     connection: Connection,
     run_filter: RunFilter,
     now: datetime,
     since: datetime | None,
     archive: ArchivedRuns | None,
 ) -> Totals | None:
-    """Add up whole buckets, and the runs of the time before and after them."""
-    grain = _grain_of(since, run_filter.until, now)
-    begin = ceil(since, grain.length) if since is not None else None
-    end = floor(run_filter.until, grain.length) if run_filter.until is not None else None
-    if begin is not None and end is not None and begin >= end:
-        return await _from_runs(connection, run_filter.replace(since=since), now, archive)
-    found = await scan.select_rolled_up_totals(connection, run_filter, grain.minutes, begin, end)
-    edges = [TimeSpan(since, begin)] if since is not None and begin is not None else []
-    edges += [TimeSpan(end, run_filter.until)] if end is not None and run_filter.until is not None else []
-    for edge in filter(None, edges):
-        bounds = run_filter.replace(range=Period.ALL, since=edge.since, until=edge.until)
-        totals = await _from_runs(connection, bounds, now, archive)
-        if totals is None:
-            return None
-        found += totals
-    return found
-
-
-def _grain_of(since: datetime | None, until: datetime | None, now: datetime) -> Grain:
-    """Return the longest buckets that fill the time, or the shortest that are kept of it."""
-    kept = [one for one in GRAINS if one.kept is None or (since is not None and since >= now - one.kept + MARGIN)]
-    borders = [at for at in (since, until) if at is not None]
-    filling = [one for one in kept if not any((at - EPOCH) % one.length for at in borders)]
-    return filling[-1] if filling else kept[0]
+    """Add up stored sums, and the runs of what these do not cover, as `GET /api/usage` does."""
+    timeline = Timeline.whole(TimeSpan(since or EPOCH, run_filter.until or LAST), now)
+    status = run_filter.status if set(run_filter.narrowed) <= _ROLLED_UP else None
+    question = GroupQuestion(
+        timeline,
+        run_filter if status is None else run_filter.replace(status=None),
+        measures=_MEASURES if status is None else (*_MEASURES, *_OF_STATUSES),
+        latencies=LatencyDetail.NONE,
+    )
+    reader = GroupRowReader(CombinedReads.over(connection), ArchivedGroupReader(archive) if archive else None)
+    try:
+        found = (await read_groups(reader, question)).total
+    except DimensionNotTracked:
+        return None
+    if status is None:
+        return Totals(found.runs, found.cost_usd, found.unpriced)
+    # What runs of a status cost is kept; how many of them have no price is not, so with any there is no cost to tell.
+    runs = {Outcome.ERROR: found.errors, Outcome.TIMEOUT: found.timeouts, Outcome.FAILED: found.failed}
+    costs = {Outcome.ERROR: found.error_cost_usd, Outcome.TIMEOUT: found.timeout_cost_usd}
+    costs[Outcome.FAILED] = found.error_cost_usd + found.timeout_cost_usd
+    of_status = runs.get(status, found.runs - found.failed), costs.get(status, found.cost_usd - costs[Outcome.FAILED])
+    return Totals(of_status[0], None if found.unpriced else of_status[1], 0)

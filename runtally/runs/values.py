@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Self
+from typing import Generic, NamedTuple, Self, TypeVar
 
 import msgspec
 
@@ -24,8 +24,7 @@ class Direction(StrEnum):
     NEWER = "after"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """The place of a run in the order of runs: its time, and its key among runs of the same time."""
 
     occurred_at: datetime
@@ -35,7 +34,7 @@ class Place:
     @property
     def token(self) -> str:
         """The place as text that is safe in a URL."""
-        packed = msgspec.json.encode((self.occurred_at, self.id, self.project_id))
+        packed = msgspec.json.encode(tuple(self))
         return base64.urlsafe_b64encode(packed).decode().rstrip("=")
 
     @classmethod
@@ -106,25 +105,21 @@ class ListedRun:
     user_id: str | None
     is_archived: bool = False
 
-    @property
-    def place(self) -> Place:
-        return Place(self.occurred_at, self.id, self.project_id)
+
+AnyRun = TypeVar("AnyRun", StoredRun, ListedRun)
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
-    """The matching runs of a scan, in its order, and where it stopped before the end."""
+class Scan(Generic[AnyRun]):
+    """The matching runs of a scan, in its order, and the place behind which it goes on; None if these are the last."""
 
-    runs: tuple[ListedRun, ...]
-    stopped_at: Place | None
+    runs: tuple[AnyRun, ...] = ()
+    stopped_at: Place | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Runs of a file, newest first, and the place behind which the next ones are; None if these are the last."""
-
-    runs: tuple[StoredRun, ...]
-    reached: Place | None
+def place_of(run: StoredRun | ListedRun) -> Place:
+    """Return the place of a run in the order of runs."""
+    return Place(run.occurred_at, run.id, run.project_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ The mask of a request is set once it is known who asks; jobs and commands of the
 about a dimension is answered, so that a door that forgets it shows no names.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextvars import ContextVar
 from typing import Protocol
 
@@ -65,11 +65,13 @@ def hidden_places(project_id: str | None, by: Collection[Dimension]) -> tuple[in
     return tuple(place for place, dimension in enumerate(by) if _is_hidden(project_id, dimension.name))
 
 
-def mask_group(
-    project_id: str | None, by: Collection[Dimension], places: Collection[int], group: tuple[str | None, ...]
-) -> tuple[str | None, ...]:
-    """Return a group with hashes in these places."""
-    return tuple(
+def group_mask(
+    project_id: str | None, by: Collection[Dimension]
+) -> Callable[[tuple[str | None, ...]], tuple[str | None, ...]] | None:
+    """Return what puts hashes in place of the values of a group that the reader may not see; None where that is none."""
+    if not (places := hidden_places(project_id, by)):
+        return None
+    return lambda group: tuple(
         shown_name(project_id, one.name, value)
         if place in places and value is not None and value not in {OTHER, NO_VALUE}
         else value

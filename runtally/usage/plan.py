@@ -70,9 +70,9 @@ class Question:
             span,
         )
 
-    def of(self, run_filter: RunFilter) -> "Question":
-        """Return the same question about other runs."""
-        return replace(self, filter=run_filter)
+    def of_status(self, status: Outcome | None) -> "Question":
+        """Return the same question about runs of this status, or of any."""
+        return replace(self, filter=self.filter.replace(status=status))
 
     def during(self, span: TimeSpan) -> "GroupQuestion":
         """Return the question about groups whose slices in a span answer this one."""
@@ -289,16 +289,6 @@ def _is_of_values(run_filter: RunFilter, by: Collection[Dimension]) -> bool:
         return False
     # Runs with one tag are in the groups of their other tags too.
     return not (key.is_list and key in by and run_filter.value_of(key) is not None)
-
-
-def without_status(question: Question) -> Question:
-    """Return the question without its filter on status."""
-    return question.of(question.filter.replace(status=None))
-
-
-def failed(question: Question) -> Question:
-    """Return the question about failed runs."""
-    return question.of(question.filter.replace(status=Outcome.FAILED))
 
 
 def is_difference(question: Question, dropped_before: datetime | None) -> bool:

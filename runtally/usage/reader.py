@@ -17,7 +17,7 @@ from runtally.usage.days import boundary_queries as boundary
 from runtally.usage.days.boundary_queries import BoundaryRun
 from runtally.usage.days.version_queries import Days
 from runtally.usage.dimensions import PROJECT
-from runtally.usage.filter import RunFilter
+from runtally.usage.filter import Outcome, RunFilter
 from runtally.usage.groups.groups import GroupAnswer, read_groups_of
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.memo import Version
@@ -28,10 +28,8 @@ from runtally.usage.plan import (
     Plan,
     Question,
     Source,
-    failed,
     is_difference,
     summary_plan,
-    without_status,
 )
 from runtally.usage.snapshots import Snapshot, Snapshots
 from runtally.usage.summary import Summary
@@ -84,7 +82,7 @@ class DatabaseReader:
         if is_difference(question, days.dropped_before):
             # The sums of all runs are in the memo already, from the page before this one, and few runs fail.
             every, without = await self.reads.together(
-                self.summary(without_status(question)), self.summary(failed(question))
+                self.summary(question.of_status(None)), self.summary(question.of_status(Outcome.FAILED))
             )
             return every - without
         closed, open_ = question.window.split(self.midnight)
@@ -171,11 +169,11 @@ class DatabaseReader:
         has_latencies = question.latencies is not LatencyDetail.NONE
         # Latencies are taken away bucket by bucket, because that is how they are put into bins.
         in_buckets = replace(question, latencies=LatencyDetail.BUCKETS) if has_latencies else question
-        every = without_status(in_buckets)
+        every = in_buckets.of_status(None)
         without, *found = await self.reads.each(
             [
                 summary_queries.select_sums(
-                    self.connection, failed(in_buckets), span, Plan(Source.RUNS, Cover((), (span,)))
+                    self.connection, in_buckets.of_status(Outcome.FAILED), span, Plan(Source.RUNS, Cover((), (span,)))
                 ),
                 summary_queries.select_sums(self.connection, every, span, replace(plan, sums=Source.SLICES)),
                 *(
@@ -224,8 +222,7 @@ class UsageReader:
 
     async def of_each(self, read: Callable[[DatabaseReader], Coroutine[Any, Any, A]]) -> list[A]:
         """Run a reading in every database at the same time, and return what each returned."""
-        first, *others = self.databases
-        return await gathered(map(read, self.databases)) if others else [await read(first)]
+        return await gathered(map(read, self.databases))
 
     async def summary(self, question: Question) -> Summary:
         """Return the summary that answers a question."""

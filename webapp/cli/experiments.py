@@ -15,8 +15,8 @@ from runtally.db.database import Database
 from runtally.errors import Detail, InvalidThresholds
 from runtally.experiments import edit
 from runtally.experiments.queries import select_keys
-from runtally.experiments.read import Judged, verdicts
-from runtally.experiments.verdict import Check, Rule, Window
+from runtally.experiments.read import verdicts
+from runtally.experiments.verdict import Check, Measured, Rule, Window
 from runtally.models.experiment import Experiment
 from runtally.money import plain
 from runtally.settings import Settings
@@ -78,7 +78,7 @@ def list_experiments(project_id: str | None, *, as_json: bool) -> None:
     Example: runtally experiments list --project support-agent
     """
 
-    async def work(_settings: Settings, database: Database) -> tuple[Judged, ...]:
+    async def work(_settings: Settings, database: Database) -> tuple[Measured, ...]:
         await demand_project(database, project_id)
         async with database.connection() as connection:
             keys = await select_keys(connection, None if project_id is None else [project_id])
@@ -89,8 +89,8 @@ def list_experiments(project_id: str | None, *, as_json: bool) -> None:
         echo_json(map(_record, found))
         return
     echo_if_none(found, "No experiments yet; the first run with an experimentId adds one.")
-    for judged in found:
-        click.echo("\n".join(_lines(judged)))
+    for experiment in found:
+        click.echo("\n".join(_lines(experiment)))
 
 
 @experiments.command("set")
@@ -154,8 +154,8 @@ def _badge_path(experiment: Experiment) -> str:
     return f"/api/badge/experiment/{quote(experiment.id)}.svg?{urlencode(query)}"
 
 
-def _record(judged: Judged) -> Record:
-    experiment, verdict = judged.experiment, judged.verdict
+def _record(experiment: Measured) -> Record:
+    verdict = experiment.verdict
     return record(
         project_id=experiment.project_id,
         experiment_id=experiment.id,
@@ -170,8 +170,8 @@ def _record(judged: Judged) -> Record:
     )
 
 
-def _lines(judged: Judged) -> Iterator[str]:
-    experiment, verdict = judged.experiment, judged.verdict
+def _lines(experiment: Measured) -> Iterator[str]:
+    verdict = experiment.verdict
     seen = f"{verdict.runs:,} runs (at least {verdict.min_runs:,}) of {_window(experiment.rule.window)}"
     visible = "private" if experiment.is_private else "public"
     yield f"{experiment.project_id:24}  {experiment.id:32}  {verdict.outcome:7}  {seen}  {visible}"

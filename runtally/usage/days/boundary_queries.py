@@ -84,7 +84,12 @@ async def read(
 
 def summary_of(question: Question, runs: Sequence[BoundaryRun]) -> Summary:
     """Sum up the runs that match the question's model and provider."""
-    wanted = [_asked_for(run, question) for run in runs if _is_wanted(run, question)]
+    run_filter = question.filter
+    wanted = [
+        _asked_for(run, question)
+        for run in runs
+        if run_filter.model in {None, run.model} and run_filter.provider in {None, run.provider}
+    ]
     window = question.window
     number_of = [(run.occurred_at - window.start) // window.interval for run in wanted]
     counts: Counter[int] = Counter()
@@ -104,11 +109,6 @@ def summary_of(question: Question, runs: Sequence[BoundaryRun]) -> Summary:
         else {},
         whole=Latencies((sketch_of_counts(counts),)) if has_latencies else NO_LATENCIES,
     )
-
-
-def _is_wanted(run: BoundaryRun, question: Question) -> bool:
-    run_filter = question.filter
-    return run_filter.model in {None, run.model} and run_filter.provider in {None, run.provider}
 
 
 def _asked_for(run: BoundaryRun, question: Question) -> BoundaryRun:

@@ -141,12 +141,8 @@ async def _answer(question: GroupQuestion, parts: Sequence[Part]) -> GroupAnswer
     slices = group_sum(item for one in rows for item in one.slices.items())
     if len(question.timeline.starts) == 1:
         slices = {(0, group): totals for group, totals in groups.items()}
-    project_id, by = question.filter.project_id, question.by
-    if places := masking.hidden_places(project_id, by):
-        # Names that the reader may not see; the memo holds the original ones. A name and its stored hash become one group.
-        def shown(group: Group) -> Group:
-            return masking.mask_group(project_id, by, places, group)
-
+    if shown := masking.group_mask(question.filter.project_id, question.by):
+        # The memo holds the original names. A name and its stored hash become one group.
         groups = group_sum((shown(group), totals) for group, totals in groups.items())
         slices = group_sum(((number, shown(group)), totals) for (number, group), totals in slices.items())
         of_groups = of_groups and _sum((shown(group), one) for group, one in of_groups.items())

@@ -184,22 +184,20 @@ class GroupRowReader:
         plan = replace(asked.plan, rest_of=asked.plan.latency_rest_of)
         try:
             old = await self._archived_spans(question, plan, plan.latency_cover.runs)
-            of_old = await self._archived_latencies(question, plan, old)
+            of_old: Mapping[SliceKey, Counter[int]] = {}
+            if old and self.archive is not None:
+                with _explained():
+                    of_old = await self.archive.latencies(self.connection, question, plan, old)
         except ArchiveNotRead:
             raise
         except DimensionNotTracked:
             return None
-        without_any = None if plan.rest_of is None else without_key(question, plan.rest_of)
-        found, whole = await self.reads.together(
-            self._counts(replace(asked, plan=plan), named, of_old), self._all_counts(without_any)
-        )
+        reading = self._counts(replace(asked, plan=plan), named, of_old)
         if plan.rest_of is None:
-            return found
+            return await reading
+        found, whole = await self.reads.together(reading, self._latencies(without_key(question, plan.rest_of), None))
         rest = {} if whole is None else rest_of_latencies(question, plan.rest_of, found, whole)
         return {key: counts for key, counts in found.items() if ANY_VALUE not in key[1]} | rest
-
-    async def _all_counts(self, question: GroupQuestion | None) -> Counts | None:
-        return None if question is None else await self._latencies(question, None)
 
     async def _counts(
         self,
@@ -233,14 +231,6 @@ class GroupRowReader:
             return asked
         with _explained():
             return replace(asked, archived=await self.archive.slices(self.connection, question, asked.plan, old))
-
-    async def _archived_latencies(
-        self, question: GroupQuestion, plan: Plan, old: Sequence[TimeSpan]
-    ) -> Mapping[SliceKey, Counter[int]]:
-        if not old or self.archive is None:
-            return {}
-        with _explained():
-            return await self.archive.latencies(self.connection, question, plan, old)
 
     async def _planned(self, question: GroupQuestion) -> PlannedQuestion:
         """Plan a question, and read the runs of its days that are not merged into the sums of its key yet, if there are any."""

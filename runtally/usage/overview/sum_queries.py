@@ -32,17 +32,6 @@ GROUP BY 1
   HAVING sum(runs) > 0
 """
 
-# Of one day: that is one row of each already.
-SELECT_SUMS_OF_DAY = f"""
-  SELECT project_id,
-         {_NAMES}
-    FROM rollup_totals
-   WHERE grain = {TOTAL_GRAINS[-1].minutes}
-     AND bucket = $1
-     AND project_id <> '{ALL_PROJECTS.key}'
-     AND runs > 0
-"""
-
 
 async def select_sums(connection: Connection, question: Question, span: TimeSpan) -> Summary:
     """Read the sums of each project that has runs in a span."""
@@ -53,10 +42,7 @@ async def select_sums(connection: Connection, question: Question, span: TimeSpan
     days = [one for one in stored if one.grain == TOTAL_GRAINS[-1] and run_filter.project_id is None]
     others = [one for one in stored if one not in days]
     for one in days:
-        if one.until - one.since == one.grain.length:
-            rows = await connection.fetch(SELECT_SUMS_OF_DAY, one.since)
-        else:
-            rows = await connection.fetch(SELECT_SUMS_OF_DAYS, one.since, one.until)
+        rows = await connection.fetch(SELECT_SUMS_OF_DAYS, one.since, one.until)
         found += ((id_, totals_of(values)) for id_, *values in rows)
     if others:
         conditions = Conditions(values=[run_filter.project_id])

@@ -27,6 +27,13 @@ _COARSEST = GRAINS[-1].minutes
 # Many runs at once, sums over which fit into memory; and a plan for as many projects as there are, which is worth no compiling.
 SET_UP = "SET LOCAL work_mem = '64MB'; SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL jit = off"
 
+CHANGED = """
+)
+  SELECT project_id, count(*)
+    FROM changed
+GROUP BY 1
+"""
+"""The end of a statement that corrects sums: how many rows it changed of each project."""
 # From the first to the last run or rollup. What is left of a project that was erased has rollups alone.
 SELECT_SPANS = f"""
   SELECT scopes.id,

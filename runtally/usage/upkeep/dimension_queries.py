@@ -24,10 +24,10 @@ from runtally.usage.sums.blocks import (
     waiting_ctes,
 )
 from runtally.usage.sums.values import KEY_IDS, VALUES, entries_of, keys_of, slots_of
-from runtally.usage.upkeep.chunk_queries import SET_UP, ScanChunk
+from runtally.usage.upkeep.chunk_queries import CHANGED, SET_UP, ScanChunk
 
 # Postgres takes the rows of common table expressions to be few, and would look each of thousands up in thousands of others.
-_SET_UP = f"{SET_UP}; SET LOCAL enable_nestloop = off"
+SET_UP_MANY = f"{SET_UP}; SET LOCAL enable_nestloop = off"
 
 # One at a time changes the blocks: which values have sums of their own depends on those that have.
 _LOCK = "hashtext('runtally merging dimensions')"
@@ -60,7 +60,8 @@ SELECT coalesce(sum(size), 0)
 
 # What came first of the projects of which much waits, or long, or nothing more arrives: the more is added at once, the less
 # often a block is written anew. The projects of which least waits go on waiting while that is not much altogether, because
-# each reader of all projects adds it up.
+# each reader of all projects adds it up. Parameters: now, how many runs at once; how many make a project due, and how many
+# seconds one may wait; from how many on a project is due where no more came for so many seconds.
 MERGE_DUE = merging(
     """id IN (SELECT id
                                 FROM (SELECT id, sum(size) OVER (ORDER BY id) - size AS before
@@ -80,18 +81,6 @@ MERGE_DUE = merging(
     now="$1::timestamptz",
 )
 MERGE_PROJECT = merging("project_id = $1", now="now()")
-
-
-class Due(NamedTuple):
-    """When the waiting runs of a project are merged."""
-
-    much: int
-    """How many waiting runs make a project due."""
-    seconds: float
-    """How long a run may wait before it makes its project due."""
-    some: int
-    quiet_seconds: float
-    """How long no more runs may arrive before a project of which at least `some` wait is due."""
 
 
 # Parameters of all: projects, start and end of whole days, now, and the keys in question.
@@ -176,18 +165,12 @@ SELECT_SUM_DIFFERENCES = _SUMS_DIFFER + _FIRST.format(
 SELECT_LATENCY_DIFFERENCES = _LATENCIES_DIFFER + _FIRST.format(
     grain=1440, hour=0, more="' latencies'", runs="n::bigint", cost="0::numeric"
 )
-_CHANGED = """
-)
-  SELECT project_id, count(*)
-    FROM changed
-GROUP BY 1
-"""
 ADD_SUMS = f"""{_SUMS_DIFFER},
 changed AS ({add_sums("difference")}
-       RETURNING project_id{_CHANGED}"""
+       RETURNING project_id{CHANGED}"""
 ADD_LATENCIES = f"""{_LATENCIES_DIFFER},
 changed AS ({add_latencies("difference")}
-       RETURNING project_id{_CHANGED}"""
+       RETURNING project_id{CHANGED}"""
 
 SELECT_TRACKED_IDS = "SELECT id FROM tracked_keys WHERE state = 'tracked'"
 SELECT_IS_MISSING = """
@@ -284,17 +267,6 @@ class ChangingKey(NamedTuple):
     filled_until: date | None
 
 
-async def try_lock(connection: Connection) -> bool:
-    """Take the lock of the blocks for this transaction, unless another process has it; return whether it was free."""
-    return bool(await connection.fetchval(TRY_LOCK))
-
-
-async def merge(connection: Connection, now: datetime, most: int, due: Due) -> int:
-    """Merge about `most` of the waiting runs of projects that are due, and return their number."""
-    await connection.execute(_SET_UP)
-    return int(await connection.fetchval(MERGE_DUE, now, most, *due))
-
-
 async def select_tracked_ids(connection: Connection) -> Sequence[int]:
     """Read the numbers of all keys with complete sums."""
     return [row["id"] for row in await connection.fetch(SELECT_TRACKED_IDS)]
@@ -304,7 +276,7 @@ async def add_differences(
     connection: Connection, chunk: ScanChunk, now: datetime, key_ids: Sequence[int]
 ) -> Counter[str]:
     """Correct the sums of these keys, and return the number of corrections by project. Needs the `lock`."""
-    await connection.execute(_SET_UP)
+    await connection.execute(SET_UP_MANY)
     changed: Counter[str] = Counter()
     for statement in (ADD_SUMS, ADD_LATENCIES):
         for project_id, rows in await connection.fetch(statement, *chunk.values, now, key_ids):
@@ -315,7 +287,7 @@ async def add_differences(
 async def select_differences(connection: Connection, chunk: ScanChunk, now: datetime) -> Sequence[Iterable[Any]]:
     """Read the first difference in each project between sums of complete keys and runs: project, and the fields of a `Difference`."""
     key_ids = await select_tracked_ids(connection)
-    await connection.execute(_SET_UP)
+    await connection.execute(SET_UP_MANY)
     return [
         row
         for statement in (SELECT_SUM_DIFFERENCES, SELECT_LATENCY_DIFFERENCES)

@@ -26,18 +26,18 @@ DROPPED_AT_ONCE = 500
 async def merge_dimensions(database: Database, now: datetime, *, everything: bool = False) -> int:
     """Merge waiting runs of projects with many of them, old ones or the last ones for now, or of all; return their number."""
     async with database.transaction() as connection:
-        if not await queries.try_lock(connection):
+        if not await connection.fetchval(queries.TRY_LOCK):
             return 0
-        much = 0 if everything else MUCH
-        due = queries.Due(much, LONGEST_WAIT.total_seconds(), SOME, QUIET.total_seconds())
-        return await queries.merge(connection, now, MERGED_AT_ONCE, due)
+        await connection.execute(queries.SET_UP_MANY)
+        due = 0 if everything else MUCH, LONGEST_WAIT.total_seconds(), SOME, QUIET.total_seconds()
+        return int(await connection.fetchval(queries.MERGE_DUE, now, MERGED_AT_ONCE, *due))
 
 
 async def change_key(database: Database, now: datetime) -> bool:
     """Fill or delete a part of the next changing key, and return whether there was one."""
     async with database.transaction() as connection:
         # First of all, as in every transaction that changes the blocks.
-        if not await queries.try_lock(connection):
+        if not await connection.fetchval(queries.TRY_LOCK):
             return False
         row = await connection.fetchrow(queries.SELECT_CHANGING_KEY)
         if row is None:

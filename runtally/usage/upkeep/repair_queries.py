@@ -11,18 +11,11 @@ from runtally.models.rollup import ALL_PROJECTS, ALL_PROJECTS_KEY, RollupScope
 from runtally.usage.sketch import ON_REBUILT_SKETCH, PERCENTILES
 from runtally.usage.sums.tables import BUCKET, SLICES, TOTALS, SumTable
 from runtally.usage.upkeep import chunk_queries, differences, dimension_queries
-from runtally.usage.upkeep.chunk_queries import SET_UP, OnProgress, ScanChunk, ignore_progress
-
-# In the order of the key, as everybody locks them.
-_CHANGED = """
-)
-  SELECT project_id, count(*)
-    FROM changed
-GROUP BY 1
-"""
+from runtally.usage.upkeep.chunk_queries import CHANGED, SET_UP, OnProgress, ScanChunk, ignore_progress
 
 
 def _add(difference: str, table: SumTable) -> str:
+    """SQL that adds a difference in the order of the key, as everybody locks rows."""
     return f"""{difference},
 changed AS (
      INSERT INTO {table.name} AS held ({table.columns})
@@ -30,7 +23,7 @@ changed AS (
             FROM difference
         ORDER BY {", ".join(table.key)}
      {table.on_same}
-       RETURNING project_id{_CHANGED}"""
+       RETURNING project_id{CHANGED}"""
 
 
 def _add_sketches(difference: str) -> str:
@@ -53,7 +46,7 @@ changed AS (
         GROUP BY {key}
         ORDER BY {key}
      {ON_REBUILT_SKETCH}
-       RETURNING project_id{_CHANGED}"""
+       RETURNING project_id{CHANGED}"""
 
 
 def _correct_percentiles() -> str:

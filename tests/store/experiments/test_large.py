@@ -10,7 +10,8 @@ from runtally.db.database import Database
 from runtally.experiments import large as module
 from runtally.experiments import queries
 from runtally.experiments.queries import Day, RunSpan, select_keys
-from runtally.experiments.read import Judged, history, verdict_on, verdicts
+from runtally.experiments.read import history, verdict_on, verdicts
+from runtally.experiments.verdict import Measured
 from runtally.ids import uuid7
 from runtally.ingest.queries import insert_runs
 from runtally.models.run import Status, StoredRun
@@ -57,13 +58,11 @@ async def _insert(database: Database, *runs: StoredRun) -> None:
 
 async def _verdicts(
     database: Database, now: datetime, remembered: DayMemo | None
-) -> tuple[tuple[Judged, ...], list[object]]:
+) -> tuple[tuple[Measured, ...], list[object]]:
     """All of them, and each day's of each."""
     async with database.snapshot() as connection:
         found = await verdicts(connection, now, await select_keys(connection, None), remembered)
-        alone = [
-            await verdict_on(connection, now, one.experiment.project_id, one.experiment.id, remembered) for one in found
-        ]
+        alone = [await verdict_on(connection, now, one.project_id, one.id, remembered) for one in found]
         assert alone == list(found)
         return found, [await history(connection, now, one, remembered) for one in found]
 

@@ -33,7 +33,7 @@ async def set_rule(connection: Connection, project_id: str, experiment_id: str, 
 
 
 async def stats_of(connection: Connection, project_id: str, experiment_id: str) -> Stats:
-    return (await verdict_on(connection, NOW, project_id, experiment_id)).experiment.stats
+    return (await verdict_on(connection, NOW, project_id, experiment_id)).stats
 
 
 async def outcome_of(connection: Connection, question: Question) -> Outcome | None:
@@ -69,9 +69,11 @@ async def test_the_first_run_that_names_an_experiment_makes_it_with_the_default_
 async def test_a_batch_makes_the_experiments_of_all_its_runs(connection: Connection, project_id: str) -> None:
     await insert_runs(connection, [run(project_id, name) for name in ("b", "a", "b", None, "c")])
 
-    assert [
-        one.experiment.id for one in await verdicts(connection, NOW, await select_keys(connection, [project_id]))
-    ] == ["a", "b", "c"]
+    assert [one.id for one in await verdicts(connection, NOW, await select_keys(connection, [project_id]))] == [
+        "a",
+        "b",
+        "c",
+    ]
 
 
 async def test_a_rule_stays_when_more_runs_come(connection: Connection, project_id: str, experiment_id: str) -> None:
@@ -81,7 +83,7 @@ async def test_a_rule_stays_when_more_runs_come(connection: Connection, project_
     await insert_runs(connection, [run(project_id, experiment_id)])
 
     judged = await verdict_on(connection, NOW, project_id, experiment_id)
-    assert judged.experiment.rule.thresholds.max_error_rate == Decimal("0.5")
+    assert judged.rule.thresholds.max_error_rate == Decimal("0.5")
 
 
 async def test_errors_and_timeouts_count_as_failed(connection: Connection, project_id: str, experiment_id: str) -> None:
@@ -248,10 +250,10 @@ async def test_who_may_read_the_runs_sees_private_experiments_too(
     await insert_runs(connection, [run(project_id, experiment_id), run(project_id, f"{experiment_id}-public")])
     await set_rule(connection, project_id, experiment_id, badge_token="right")
 
-    assert [
-        one.experiment.is_private
-        for one in await verdicts(connection, NOW, await select_keys(connection, [project_id]))
-    ] == [True, False]
+    assert [one.is_private for one in await verdicts(connection, NOW, await select_keys(connection, [project_id]))] == [
+        True,
+        False,
+    ]
     assert (await verdict_on(connection, NOW, project_id, experiment_id)).verdict.outcome is Outcome.PASS
 
 

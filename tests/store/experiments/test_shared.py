@@ -9,9 +9,9 @@ import pytest
 from runtally.db.database import Connection, Database
 from runtally.errors import StoreUnavailable
 from runtally.experiments import shared
-from runtally.experiments.read import Judged, Question, verdict_on
+from runtally.experiments.read import Question, verdict_on
 from runtally.experiments.shared import SharedVerdicts
-from runtally.experiments.verdict import Outcome, Verdict
+from runtally.experiments.verdict import Measured, Outcome, Verdict
 from runtally.ids import uuid7
 from runtally.ingest.queries import insert_runs
 from runtally.models.run import Status
@@ -32,7 +32,7 @@ class Gate:
         self.reached = asyncio.Event()
         self.open = asyncio.Event()
 
-    async def verdict_on(self, connection: Connection, now: datetime, project_id: str, experiment_id: str) -> Judged:
+    async def verdict_on(self, connection: Connection, now: datetime, project_id: str, experiment_id: str) -> Measured:
         self.reads += 1
         self.busy += 1
         self.most_busy = max(self.most_busy, self.busy)
@@ -145,7 +145,7 @@ async def test_an_error_reaches_all_waiting_callers_and_no_later_one(
 ) -> None:
     verdicts = SharedVerdicts(database, lambda: NOW)
 
-    async def fail(*_: object) -> Judged:
+    async def fail(*_: object) -> Measured:
         await gate.open.wait()
         raise StoreUnavailable
 

@@ -116,10 +116,10 @@ async def panel(project_id: str, experiment_id: str) -> ResponseReturnValue:
     """The badge panel with the options of the query; the page around it takes their address, and is where else it leads."""
     demand(actor(), Scope.METRICS_READ, project_id)
     async with services().cells.of(project_id).database.snapshot() as connection:
-        judged = await verdict_on(
+        experiment = await verdict_on(
             connection, services().clock(), project_id, experiment_id, services().cells.of(project_id).memo
         )
-    badge = badge_panel(judged.experiment)
+    badge = badge_panel(experiment)
     page_url = _page_url(badge.project_id, badge.experiment_id, badge.look, badge.look.markup)
     if not wants_part():
         return see_other(page_url)

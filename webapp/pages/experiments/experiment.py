@@ -14,7 +14,7 @@ from api.current import actor, services
 from runtally.access.scopes import Permission, Scope, demand, may
 from runtally.errors import Detail, InvalidThresholds, NotFound
 from runtally.experiments import edit
-from runtally.experiments.read import DayVerdict, Judged, history, verdict_on
+from runtally.experiments.read import DayVerdict, history, verdict_on
 from runtally.experiments.verdict import Measure, Measured, Outcome, Rule, Thresholds, Window, validate
 from runtally.models.experiment import RATE_DECIMALS
 from runtally.money import plain
@@ -74,8 +74,8 @@ class ExperimentPage(Page, frozen=True):
 async def experiment(project_id: str, experiment_id: str) -> ResponseReturnValue:
     """The experiment as its runs have it now."""
     demand(actor(), Scope.METRICS_READ, project_id)
-    judged, past = await _read(project_id, experiment_id)
-    return await render(await _page(judged, past, filled(judged.experiment.rule)))
+    experiment, past = await _read(project_id, experiment_id)
+    return await render(await _page(experiment, past, filled(experiment.rule)))
 
 
 @blueprint.post("/experiments/<segment:project_id>/<segment:experiment_id>/thresholds")
@@ -105,8 +105,8 @@ async def set_thresholds(project_id: str, experiment_id: str) -> ResponseReturnV
 async def chart(project_id: str, experiment_id: str, name: str, kind: str) -> ResponseReturnValue:
     """The chart of a measure: its spec with its rows and its tooltips, or drawn."""
     demand(actor(), Scope.METRICS_READ, project_id)
-    judged, past = await _read(project_id, experiment_id)
-    found = dict(_charts(judged, past)).get(Measure(name))
+    experiment, past = await _read(project_id, experiment_id)
+    found = dict(_charts(experiment, past)).get(Measure(name))
     if found is None:
         raise NotFound("This experiment has no such limit.")
     if kind == "svg":
@@ -114,20 +114,20 @@ async def chart(project_id: str, experiment_id: str, name: str, kind: str) -> Re
     return await payload_of(found)
 
 
-async def _read(project_id: str, experiment_id: str) -> tuple[Judged, tuple[DayVerdict, ...]]:
+async def _read(project_id: str, experiment_id: str) -> tuple[Measured, tuple[DayVerdict, ...]]:
     async with services().cells.of(project_id).database.snapshot() as connection:
         now, memo = services().clock(), services().cells.of(project_id).memo
-        judged = await verdict_on(connection, now, project_id, experiment_id, memo)
-        return judged, await history(connection, now, judged, memo)
+        experiment = await verdict_on(connection, now, project_id, experiment_id, memo)
+        return experiment, await history(connection, now, experiment, memo)
 
 
 async def _refused(project_id: str, experiment_id: str, form: Form) -> ResponseReturnValue:
-    judged, past = await _read(project_id, experiment_id)
-    return await render(await _page(judged, past, form), 422)
+    experiment, past = await _read(project_id, experiment_id)
+    return await render(await _page(experiment, past, form), 422)
 
 
-async def _page(judged: Judged, past: tuple[DayVerdict, ...], form: Form) -> ExperimentPage:
-    experiment, verdict = judged.experiment, judged.verdict
+async def _page(experiment: Measured, past: tuple[DayVerdict, ...], form: Form) -> ExperimentPage:
+    verdict = experiment.verdict
     async with services().cells.of(experiment.project_id).database.connection() as connection:
         project = await heading_of(connection, experiment.project_id)
     return ExperimentPage(
@@ -140,10 +140,10 @@ async def _page(judged: Judged, past: tuple[DayVerdict, ...], form: Form) -> Exp
         window=threshold_text.window_text(experiment.rule.window),
         unpriced=experiment.stats.unpriced,
         now=services().clock(),
-        cells=cells_of(judged),
+        cells=cells_of(experiment),
         marks=tuple(_mark(one) for one in past),
         passed=_passed(past),
-        figures=tuple(_figure(experiment, measure, found) for measure, found in _charts(judged, past)),
+        figures=tuple(_figure(experiment, measure, found) for measure, found in _charts(experiment, past)),
         form=form,
         may_edit=may(actor(), Permission.EDIT_PROJECT, experiment.project_id),
         badge=badge_panel(experiment),
@@ -165,9 +165,9 @@ def _figure(experiment: Measured, measure: Measure, found: Chart) -> ChartPart:
     return ChartPart(found, src, f"{measure.value.replace('_', '-')}-chart", picture=picture)
 
 
-def _charts(judged: Judged, past: tuple[DayVerdict, ...]) -> list[tuple[Measure, Chart]]:
+def _charts(experiment: Measured, past: tuple[DayVerdict, ...]) -> list[tuple[Measure, Chart]]:
     """Build a chart for each measure that has a limit, and for those that tell a trend without one."""
-    limits = {check.measure: check.limit for check in judged.verdict.checks}
+    limits = {check.measure: check.limit for check in experiment.verdict.checks}
     values = [values_of(one.stats) for one in past]
 
     def chart_of(measure: Measure) -> Chart:

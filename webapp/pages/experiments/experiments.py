@@ -15,8 +15,8 @@ from runtally.audit import Actor
 from runtally.db.combined import gathered
 from runtally.errors import NotFound
 from runtally.experiments.queries import Key, select_keys
-from runtally.experiments.read import Judged, verdicts
-from runtally.experiments.verdict import Check, Measure, Outcome, Stats
+from runtally.experiments.read import verdicts
+from runtally.experiments.verdict import Check, Measure, Measured, Outcome, Stats
 from runtally.models.dimension import MAX_VALUES
 from webapp import formats, threshold_text
 from webapp.addresses import chosen_project, escaped, unescaped
@@ -104,7 +104,7 @@ async def experiments() -> ResponseReturnValue:
         shown = keys[:MOST]
         found = await gathered(verdicts(one.reads.connection, now, shown, one.memo) for one in snapshots.every)
         project = await heading_of(snapshots.connection, project_id) if project_id is not None else None
-    rows = [row_of(judged) for of_one in found for judged in of_one]
+    rows = [row_of(experiment) for of_one in found for experiment in of_one]
     rows.sort(key=lambda row: (ORDER.index(row.outcome), row.project_id, row.id))
     failing = sum(row.outcome is Outcome.FAIL for row in rows)
     next_url = url_for(".experiments", project=project_id, after=key_of(*shown[-1])) if len(keys) > MOST else None
@@ -141,8 +141,8 @@ def key_from(text: str | None) -> Key | None:
     return unescaped(project_id), unescaped(experiment_id)
 
 
-def row_of(judged: Judged) -> Row:
-    experiment, verdict = judged.experiment, judged.verdict
+def row_of(experiment: Measured) -> Row:
+    verdict = experiment.verdict
     return Row(
         id=experiment.id,
         project_id=experiment.project_id,
@@ -151,13 +151,13 @@ def row_of(judged: Judged) -> Row:
         verdict=threshold_text.outcome_text(verdict),
         runs=formats.count(verdict.runs),
         is_private=experiment.is_private,
-        cells=cells_of(judged),
+        cells=cells_of(experiment),
     )
 
 
-def cells_of(judged: Judged) -> tuple[Cell, ...]:
+def cells_of(experiment: Measured) -> tuple[Cell, ...]:
     """Build a cell for each measure, also for those without a limit."""
-    checks, values = {check.measure: check for check in judged.verdict.checks}, values_of(judged.experiment.stats)
+    checks, values = {check.measure: check for check in experiment.verdict.checks}, values_of(experiment.stats)
     return tuple(
         Cell(
             measure,
@@ -166,7 +166,7 @@ def cells_of(judged: Judged) -> tuple[Cell, ...]:
             _note(checks.get(measure), value),
             has_limit=measure in checks,
             holds=measure not in checks or checks[measure].holds,
-            is_minimum=measure in threshold_text.COSTS and judged.experiment.stats.unpriced > 0,
+            is_minimum=measure in threshold_text.COSTS and experiment.stats.unpriced > 0,
         )
         for measure, value in values.items()
     )
