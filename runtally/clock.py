@@ -4,7 +4,7 @@ from calendar import monthrange
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-DAY = timedelta(days=1)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 Clock = Callable[[], datetime]
 """A function that returns the current time, UTC-aware; tests pass their own."""
 

@@ -166,6 +166,7 @@ def parse_project_id(text: str) -> str:
 
 _CAMEL = {
     "cost_usd": "costUSD",
+    "run_cost_usd": "runCostUSD",
     "reported_cost_usd": "reportedCostUSD",
     "cache_savings_usd": "cacheSavingsUSD",
     "p50_latency_ms": "p50LatencyMs",

@@ -76,7 +76,7 @@ class ManagedBudget(Resource, frozen=True, kw_only=True):
     project_id: OfAll
     dimension: Annotated[str, Meta(description="Whose values it is for, such as model; empty for all runs.")] = ""
     value: Annotated[str, Meta(description="Value that it is for; empty for each by itself.")] = ""
-    period: Annotated[str, Meta(description="day or month.")] = "month"
+    period: Annotated[str, Meta(description="hour, day or month.")] = "month"
     amount_usd: Annotated[Decimal, Meta(description="US dollars above 0, at most two decimals.")] = field(
         name="amountUSD"
     )
@@ -267,12 +267,18 @@ def _shown(channels: Channels, kind: str, address: str) -> str:
     return masked if masked == address else f"{masked} #{hashlib.sha256(address.encode()).hexdigest()[:6]}"
 
 
-_UNITS = {"error_rate": "_percent", "latency": "_ms", "cache_hit_rate": "_percent"}
+_UNITS = {
+    "error_rate": "_percent",
+    "latency": "_ms",
+    "cache_hit_rate": "_percent",
+    "run_cost": "_usd",
+    "key_expiry": "_days",
+}
 """The fields of the form whose names say no unit, and how ours go on."""
 
 
 class ManagedAlertRule(Resource, frozen=True, kw_only=True):
-    """What an hour of the project may be like before it alerts: by a threshold, or compared with the usual hour."""
+    """What an hour of the project may be like before it alerts, by a threshold or compared with the usual hour; and what alerts once."""
 
     kind = "alertRules"
     keyed_by = ("project_id",)
@@ -285,6 +291,10 @@ class ManagedAlertRule(Resource, frozen=True, kw_only=True):
     latency_unusual: bool = False
     cache_hit_rate_percent: Decimal | None = None
     cache_hit_rate_unusual: bool = False
+    run_cost_usd: Annotated[Decimal | None, Meta(description="A single run cost more.")] = None
+    new_model: Annotated[bool, Meta(description="A model is used for the first time.")] = False
+    unpriced_model: Annotated[bool, Meta(description="A model has its first runs without a price.")] = False
+    key_expiry_days: Annotated[Decimal | None, Meta(description="A key of the project expires in fewer days.")] = None
     min_runs: Annotated[int, Meta(description="An hour with fewer runs says nothing.")] = MIN_RUNS
 
     @classmethod
@@ -299,7 +309,9 @@ class ManagedAlertRule(Resource, frozen=True, kw_only=True):
         set_ = {name: value for name, value in values.items() if value is not None and value is not False}
         texts = {name: "1" if value is True else as_text(value) for name, value in set_.items()}
         if texts.keys() <= {"min_runs"}:
-            raise InvalidAlertRule("Set a threshold or a comparison with the usual hour, or delete these rules.")
+            raise InvalidAlertRule(
+                "Set a rule, such as a threshold or a comparison with the usual hour, or delete these rules."
+            )
         await rule_edit.set_rules(await at.cell(self.project_id), at.by, self.project_id, texts, at.now)
 
     async def remove(self, at: At) -> None:

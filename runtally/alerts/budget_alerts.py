@@ -1,6 +1,7 @@
 """Decide which budgets alert, and write the text: each share once a period, and of a budget for each value, each value once.
 
-A period that ended yesterday is judged all of today as well, because its last runs come in after its end.
+A day or month that ended yesterday is judged all of today as well, and an hour during the next one, because the last runs
+come in after the end.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,18 +14,20 @@ from runtally.alerts.message import Message, ProjectLink, compose, minimum_of, m
 from runtally.budgets import queries
 from runtally.budgets.spending import BudgetState, Spending, least_to_alert_usd, read_state, spent_in
 from runtally.budgets.use import BudgetTerms, Use
-from runtally.clock import start_of_day
+from runtally.clock import HOUR, start_of_day
 from runtally.db.database import Connection
 from runtally.models.alert import AlertKind
 from runtally.models.budget import BudgetPeriod
 from runtally.money import as_json, plain
 from runtally.names import LiveNames
+from runtally.usage.window import floor
 
 MOST_LISTED = 10
 """The most values that a text lists; the document has all of them."""
 _PART = " part "
 USED_UP = 100
 """Percent of a budget."""
+_WHEN = {BudgetPeriod.HOUR: "%d %b %Y, %H:00 (UTC)", BudgetPeriod.DAY: "%d %b %Y (UTC)", BudgetPeriod.MONTH: "%B %Y"}
 _OVER = "That time is over: its last runs came in at its end or later."
 
 
@@ -107,7 +110,7 @@ def values_message(  # noqa: PLR0913, PLR0917  # What is reached, and when.
         level=percent,
         title=f"{project.shown}: {who} {have} {done} {share} budget for {when}",
         sentences=[
-            f"Each value of {terms.label} has a budget of {money(terms.amount_usd)} a {terms.period}.",
+            f"Each value of {terms.label} has a budget of {money(terms.amount_usd)} {terms.period.each}.",
             f"At {percent}% or more: {listed}{f', and {more:,} more' if more > 0 else ''}.",
             *_over(terms, state, now),
         ],
@@ -161,7 +164,7 @@ def _named(terms: BudgetTerms, value: str) -> str:
 
 
 def _when(terms: BudgetTerms, now: datetime) -> str:
-    return f"{now:%d %b %Y} (UTC)" if terms.period is BudgetPeriod.DAY else f"{now:%B %Y}"
+    return f"{now:{_WHEN[terms.period]}}"
 
 
 def percent_of(part: Decimal, whole: Decimal) -> str:
@@ -222,10 +225,19 @@ class BudgetWatch:
         cost more than its project.
         """
         terms = await queries.select_terms(connection)
-        before, changed = end_of_yesterday(now), await queries.select_changed(connection, start_of_day(now))
-        ended = [one for one in terms if one.period_name(before) != one.period_name(now) and one.place not in changed]
+        moments: list[tuple[datetime, Sequence[BudgetTerms]]] = [(now, terms)]
+        for start, is_of_hours in ((start_of_day(now), False), (floor(now, HOUR), True)):
+            before, changed = start - timedelta(microseconds=1), await queries.select_changed(connection, start)
+            ended = [
+                one
+                for one in terms
+                if (one.period is BudgetPeriod.HOUR) is is_of_hours
+                and one.period_name(before) != one.period_name(now)
+                and one.place not in changed
+            ]
+            moments.append((before, ended))
         looks = dict[Look, datetime]()
-        for at, of in ((now, terms), (before, ended)):
+        for at, of in moments:
             spent = await queries.select_spent(connection, {one.project_id for one in of}, at, others)
             looks |= {
                 Look(one, one.period_name(at), spent_in(one, spent)): at

@@ -10,11 +10,11 @@ from uuid import UUID
 
 from runtally.alerts.budget_alerts import Alerted, Alerts
 from runtally.alerts.message import Message
-from runtally.alerts.rules import HOUR
 from runtally.alerts.week import WEEK, ModelSpend, Week, WeeklySpend
+from runtally.clock import HOUR
 from runtally.db.bulk import affected_rows
 from runtally.db.database import Connection
-from runtally.models.alert import OPENED_AT, AlertKind
+from runtally.models.alert import NEVER_OVER, OPENED_AT, AlertKind
 from runtally.models.rollup import GRAINS
 
 
@@ -154,7 +154,7 @@ ON CONFLICT (project_id, kind, subject, level) DO NOTHING
 
 INSERT_DELIVERIES = """
 INSERT INTO alert_deliveries (project_id, alert_id, target_id, attempts, due_at, is_open)
-     SELECT project_id, $2, id, 0, $3, CASE WHEN kind = ANY ($5::text[]) AND $4 NOT IN ('report', 'bill') THEN TRUE END
+     SELECT project_id, $2, id, 0, $3, CASE WHEN kind = ANY ($5::text[]) AND $4 <> ALL ($6::text[]) THEN TRUE END
        FROM alert_targets
       WHERE project_id = $1
         AND (weekly_report OR $4 <> 'report')
@@ -261,5 +261,5 @@ async def insert_alert(connection: Connection, project_id: str, id_: UUID, messa
     columns = (message.kind, message.subject, message.level, named, message.title, message.text, message.document)
     if await connection.fetchval(INSERT_ALERT, project_id, id_, *columns, now) is None:
         return False
-    await connection.execute(INSERT_DELIVERIES, project_id, id_, now, message.kind, list(OPENED_AT))
+    await connection.execute(INSERT_DELIVERIES, project_id, id_, now, message.kind, list(OPENED_AT), list(NEVER_OVER))
     return True

@@ -17,6 +17,7 @@ from runtally.alerts.budget_alerts import (
     values_message,
 )
 from runtally.alerts.evaluation_queries import OpenAlert
+from runtally.alerts.event_rules import EventWatch, event_message
 from runtally.alerts.message import Message, ProjectLink, anomaly_message, report_message, rule_message
 from runtally.alerts.reading import CostWatch, Reading
 from runtally.alerts.recovery import RecoveryWatch
@@ -47,15 +48,19 @@ log = structlog.get_logger()
 class AlertEvaluator:
     """Compares budgets and hours with the alerts that were sent already; one per process."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917  # What all alerts are read from.
         self,
         database: Database,
         clock: Clock,
         public_url: str | None,
         others: Sequence[Watch] = (),
         names: LiveNames | None = None,
+        control: Database | None = None,
     ) -> None:
-        """The projects of other databases count for what is over all projects; without `names` no project hashes any."""
+        """The projects of other databases count for what is over all projects; without `names` no project hashes any.
+
+        The keys are in `control`, where that is another database.
+        """
         self._database = database
         self._others = others
         self._clock = clock
@@ -64,6 +69,7 @@ class AlertEvaluator:
         self._cost_watch = CostWatch()
         self._rule_watch = RuleWatch()
         self._recovery_watch = RecoveryWatch()
+        self._event_watch = EventWatch(control if control and not control.is_same(database) else None)
 
     async def evaluate(self) -> int:
         """Decide all alerts that are due, and return how many; close the incidents of those that are over.
@@ -93,6 +99,7 @@ class AlertEvaluator:
         self._cost_watch.settle()
         self._rule_watch.settle()
         self._recovery_watch.settle()
+        self._event_watch.settle()
         if closed:
             log.info("alerts_over", incidents=closed)
         if any(decided):
@@ -108,6 +115,7 @@ class AlertEvaluator:
             reading = Reading(connection, others, len(others) == len(self._others))
             due = await self._budgets(reading, now) + await self._rules(connection, now)
             due += await self._anomalies(reading, now) + await self._reports(reading, now)
+            due += await self._events(connection, now)
             return due, await self._recovery_watch.read_over(reading, now)
 
     async def _budgets(self, reading: Reading, now: datetime) -> list[tuple[str, Message]]:
@@ -151,6 +159,11 @@ class AlertEvaluator:
         breaches = await self._rule_watch.read_breaches(connection, now, QUIET)
         links = await self._links(connection, [one.rule.project_id for one in breaches])
         return [(one.rule.project_id, rule_message(links[one.rule.project_id], one, now)) for one in breaches]
+
+    async def _events(self, connection: Connection, now: datetime) -> list[tuple[str, Message]]:
+        found = await self._event_watch.read_events(connection, now)
+        links = await self._links(connection, [one.rule.project_id for one in found])
+        return [(one.rule.project_id, event_message(links[one.rule.project_id], one, now)) for one in found]
 
     async def _reports(self, reading: Reading, now: datetime) -> list[tuple[str, Message]]:
         week = Week.reported_at(now)

@@ -14,8 +14,9 @@ from typing import Protocol
 import msgspec
 
 from runtally.alerts.channel import shorten
-from runtally.alerts.rules import HOUR, Breach, UnusualHour
+from runtally.alerts.rules import Breach, UnusualHour
 from runtally.alerts.week import WeeklySpend
+from runtally.clock import HOUR
 from runtally.models.alert import AlertKind
 from runtally.money import as_json
 
@@ -25,6 +26,10 @@ TYPES = {
     AlertKind.ERROR_RATE: "error_rate.high",
     AlertKind.LATENCY: "latency.high",
     AlertKind.CACHE_HIT_RATE: "cache_hit_rate.low",
+    AlertKind.RUN_COST: "run.costly",
+    AlertKind.NEW_MODEL: "model.first_used",
+    AlertKind.UNPRICED_MODEL: "model.unpriced",
+    AlertKind.KEY_EXPIRY: "key.expires_soon",
     AlertKind.REPORT: "report.weekly",
     AlertKind.BILL: "bill.differs",
     AlertKind.TEST: "alert.test",
@@ -73,7 +78,7 @@ class Message:
     text: str
     document: str
     named: tuple[str, ...] = ()
-    """The values that it names, of a budget for each value."""
+    """The values, runs, models or keys that it names, so that the next alert names others."""
 
 
 def anomaly_message(project: ProjectLink, found: UnusualHour, models: Sequence[ModelCost], now: datetime) -> Message:

@@ -10,7 +10,8 @@ from typing import Any, Final, Protocol, Self, TypeVar
 from runtally.alerts import evaluation_queries
 from runtally.alerts.evaluation_queries import HourlyCosts
 from runtally.alerts.message import ModelCost
-from runtally.alerts.rules import HOUR, LEAST_MORE_USD, UnusualHour, compared_hours, judge, judged_hours
+from runtally.alerts.rules import LEAST_MORE_USD, UnusualHour, compared_hours, judge, judged_hours
+from runtally.clock import HOUR
 from runtally.db.database import Connection
 from runtally.models.rollup import ALL_PROJECTS_KEY
 from runtally.usage.window import floor

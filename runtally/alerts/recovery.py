@@ -14,8 +14,9 @@ from runtally.alerts.evaluation_queries import OpenAlert
 from runtally.alerts.message import OF_USUAL
 from runtally.alerts.reading import Reading, first_unusual
 from runtally.alerts.rule_watch import finished_hour, last_hour, read_last_hour, read_usual
-from runtally.alerts.rules import HOUR, RULE_KINDS, Rule, is_usual, keeps_threshold
+from runtally.alerts.rules import RULE_KINDS, Rule, is_usual, keeps_threshold
 from runtally.budgets import queries
+from runtally.clock import HOUR
 from runtally.db.database import Connection
 from runtally.models.alert import AlertKind
 from runtally.usage.window import TimeSpan, floor

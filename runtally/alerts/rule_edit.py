@@ -12,14 +12,21 @@ from runtally.audit import Actor, Change, record
 from runtally.budgets.edit import lock_owner
 from runtally.errors import Detail, InvalidAlertRule
 from runtally.fields import parse_whole
-from runtally.models.alert import AlertKind, AlertRule
+from runtally.models.alert import EVENT_KINDS, SWITCHES, AlertKind, AlertRule
 from runtally.money import plain
 
 UNUSUAL = "_unusual"
 """The end of the name of the field that also compares with the usual hour."""
 MAX_MIN_RUNS = 1_000_000
-MAX_MS = 86_400_000
-_HUNDRED = Decimal(100)
+_PERCENT = (Decimal(100), Decimal(0), Decimal(100), "a percent from 0 to 100")
+_THRESHOLDS = {
+    AlertKind.ERROR_RATE: _PERCENT,
+    AlertKind.LATENCY: (Decimal(1), Decimal(1), Decimal(86_400_000), "milliseconds from 1 to 86,400,000"),
+    AlertKind.CACHE_HIT_RATE: _PERCENT,
+    AlertKind.RUN_COST: (Decimal(1), Decimal("0.0001"), Decimal(1_000_000), "US dollars from 0.0001 to 1,000,000"),
+    AlertKind.KEY_EXPIRY: (Decimal(1), Decimal(1), Decimal(90), "days from 1 to 90"),
+}
+"""What the form's number of each kind is a multiple of, its least and most, and these in words."""
 
 
 async def list_rules(session: AsyncSession, project_id: str) -> Sequence[AlertRule]:
@@ -30,11 +37,13 @@ async def list_rules(session: AsyncSession, project_id: str) -> Sequence[AlertRu
 def as_fields(rules: Sequence[AlertRule]) -> dict[str, str]:
     """Return the fields of the form for these rules."""
     fields = {name: "" for kind in RULE_KINDS for name in (kind, kind + UNUSUAL)}
+    fields |= dict.fromkeys(EVENT_KINDS, "")
     fields["min_runs"] = str(min((rule.min_runs for rule in rules), default=MIN_RUNS))
     for rule in rules:
         if rule.threshold is not None:
-            scale = 1 if rule.kind == AlertKind.LATENCY else _HUNDRED
-            fields[rule.kind] = plain(rule.threshold * scale)
+            fields[rule.kind] = plain(rule.threshold * _THRESHOLDS[AlertKind(rule.kind)][0])
+        elif rule.kind in SWITCHES:
+            fields[rule.kind] = "1"
         if rule.of_unusual:
             fields[rule.kind + UNUSUAL] = "1"
     return fields
@@ -50,17 +59,19 @@ async def set_rules(session: AsyncSession, by: Actor, project_id: str, sent: Map
     known = {rule.kind: rule for rule in await list_rules(session, project_id)}
     before = _shown(known.values())
     kept = list[AlertRule]()
-    for kind in RULE_KINDS:
-        threshold, of_unusual = thresholds[kind], sent.get(kind + UNUSUAL) == "1"
+    for kind in (*RULE_KINDS, *EVENT_KINDS):
+        threshold, of_unusual = thresholds.get(kind), kind in RULE_KINDS and sent.get(kind + UNUSUAL) == "1"
         rule = known.get(kind)
-        if threshold is None and not of_unusual:
+        is_on = sent.get(kind) == "1" if kind in SWITCHES else threshold is not None or of_unusual
+        if not is_on:
             if rule is not None:
                 await session.delete(rule)
             continue
         rule = rule or AlertRule(
             project_id=project_id, kind=kind, of_unusual=of_unusual, min_runs=min_runs, updated_at=now
         )
-        rule.threshold, rule.of_unusual, rule.min_runs, rule.updated_at = threshold, of_unusual, min_runs, now
+        if (rule.threshold, rule.of_unusual, rule.min_runs) != (threshold, of_unusual, min_runs):
+            rule.threshold, rule.of_unusual, rule.min_runs, rule.updated_at = threshold, of_unusual, min_runs, now
         session.add(rule)
         kept.append(rule)
     after = _shown(kept)
@@ -70,11 +81,10 @@ async def set_rules(session: AsyncSession, by: Actor, project_id: str, sent: Map
 
 def _read(sent: Mapping[str, str]) -> tuple[dict[AlertKind, Decimal | None], int]:
     thresholds, wrong = dict[AlertKind, Decimal | None](), list[Detail]()
-    for kind in RULE_KINDS:
+    for kind, (_, _, _, of) in _THRESHOLDS.items():
         try:
             thresholds[kind] = _threshold(kind, sent.get(kind, ""))
         except (InvalidOperation, ValueError):
-            of = f"milliseconds from 1 to {MAX_MS:,}" if kind is AlertKind.LATENCY else "a percent from 0 to 100"
             wrong.append(Detail(kind, f"Give {of}, or leave it empty for no threshold."))
     min_runs = parse_whole(sent.get("min_runs", "").strip() or str(MIN_RUNS))
     if min_runs is None or not 0 < min_runs <= MAX_MIN_RUNS:
@@ -86,14 +96,14 @@ def _read(sent: Mapping[str, str]) -> tuple[dict[AlertKind, Decimal | None], int
 
 def _threshold(kind: AlertKind, text: str) -> Decimal | None:
     """Parse a threshold into its stored unit. Raises `ValueError` and `InvalidOperation`."""
-    text = text.strip().removesuffix("%").removesuffix("ms").replace(",", "").strip()
+    text = text.strip().removeprefix("$").removesuffix("%").removesuffix("ms").replace(",", "").strip()
     if not text:
         return None
     value = Decimal(text)
-    least, most = (1, MAX_MS) if kind is AlertKind.LATENCY else (0, 100)
+    scale, least, most, _ = _THRESHOLDS[kind]
     if not value.is_finite() or not least <= value <= most:
         raise ValueError
-    return round(value if kind is AlertKind.LATENCY else value / _HUNDRED, 6)
+    return round(value / scale, 6)
 
 
 def _shown(rules: Iterable[AlertRule]) -> dict[str, object]:

@@ -10,7 +10,6 @@ from itertools import groupby
 
 from runtally.alerts.evaluation_queries import quiet
 from runtally.alerts.rules import (
-    HOUR,
     JUDGED_HOURS,
     RULE_KINDS,
     WEEKS,
@@ -21,6 +20,7 @@ from runtally.alerts.rules import (
     judge_usual,
     judged_hours,
 )
+from runtally.clock import HOUR
 from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked
 from runtally.models.alert import AlertKind

@@ -14,11 +14,11 @@ from decimal import Decimal
 from statistics import median
 
 from runtally.alerts.week import WEEK
+from runtally.clock import HOUR
 from runtally.models.alert import AlertKind
 from runtally.usage.groups.groups import Sums
 from runtally.usage.window import TimeSpan
 
-HOUR = timedelta(hours=1)
 WEEKS = 4
 AROUND = (-HOUR, timedelta(0), HOUR)
 LEAST_HOURS = 2 * len(AROUND)

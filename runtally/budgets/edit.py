@@ -131,7 +131,7 @@ def _wrong(dimension: str, value: str, period: str, choices: Collection[str]) ->
     if value and dimension == ALL_RUNS:
         wrong.append(Detail("value", "Choose what this is a value of, or leave it empty."))
     if period not in {"", *BudgetPeriod}:
-        wrong.append(Detail("period", "Choose a day or a month."))
+        wrong.append(Detail("period", "Choose an hour, a day or a month."))
     return wrong
 
 

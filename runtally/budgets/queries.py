@@ -5,16 +5,17 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from runtally.budgets.use import BudgetTerms, BurnDown, Month, Place, Recent, Use, pace_since
-from runtally.clock import DAY, start_of_day
+from runtally.clock import DAY, HOUR, start_of_day
 from runtally.db.combined import gathered
 from runtally.db.database import Connection
 from runtally.models.budget import BudgetPeriod
 from runtally.models.rollup import ALL_PROJECTS_KEY, GRAINS, TOTAL_GRAINS
 from runtally.usage.sums.tables import TOTALS
+from runtally.usage.window import floor
 
 # The pace begins with a bucket of this length, which is kept for ever; months begin with one of a day.
 _GRAIN = GRAINS[-1].minutes
-_DAYS = next(grain.minutes for grain in TOTAL_GRAINS if grain.length == DAY)
+_HOURS, _DAYS = (next(grain.minutes for grain in TOTAL_GRAINS if grain.length == one) for one in (HOUR, DAY))
 
 _BUDGETS = """SELECT project_id, amount_usd, alert_percents
                  FROM budgets
@@ -171,29 +172,28 @@ async def get_burn_down(connection: Connection, project_id: str, now: datetime) 
 SELECT_TERMS = """
   SELECT project_id, dimension, value, period, amount_usd, alert_percents
     FROM budgets
-   WHERE (dimension <> '' OR period = 'day')
+   WHERE (dimension <> '' OR period <> 'month')
      AND ($1::text IS NULL OR project_id = $1)
 ORDER BY project_id, dimension, value, period
 """
 
 SELECT_CHANGED = "SELECT project_id, dimension, value, period FROM budgets WHERE updated_at >= $1"
 
-# Parameters: projects; start and end of the month, start and end of the day.
+# Parameters: projects; start and end of the month, start and end of the day, start of the hour.
 SELECT_SPENT = f"""
   SELECT project_id,
-         sum(cost_usd) AS of_month,
-         coalesce(sum(cost_usd) FILTER (WHERE bucket >= $4 AND bucket < $5), 0) AS of_day
+         coalesce(sum(cost_usd) FILTER (WHERE grain = {_DAYS}), 0) AS of_month,
+         coalesce(sum(cost_usd) FILTER (WHERE grain = {_DAYS} AND bucket >= $4 AND bucket < $5), 0) AS of_day,
+         coalesce(sum(cost_usd) FILTER (WHERE grain = {_HOURS}), 0) AS of_hour
     FROM {TOTALS.rows} AS held
    WHERE project_id = ANY ($1::text[])
-     AND grain = {_DAYS}
-     AND bucket >= $2
-     AND bucket < $3
+     AND ((grain = {_DAYS} AND bucket >= $2 AND bucket < $3) OR (grain = {_HOURS} AND bucket = $6))
 GROUP BY project_id
 """
 
 
 async def select_terms(connection: Connection, project_id: str | None = None) -> tuple[BudgetTerms, ...]:
-    """Read the terms of the daily and per-value budgets of one project or of all."""
+    """Read the terms of the budgets by hour, day or value of one project or of all."""
     return tuple(
         BudgetTerms(
             row["project_id"],
@@ -215,7 +215,7 @@ async def select_changed(connection: Connection, since: datetime) -> frozenset[P
 async def select_spent(
     connection: Connection, project_ids: Collection[str], now: datetime, others: Sequence[Connection] = ()
 ) -> dict[tuple[str, BudgetPeriod], Decimal]:
-    """Read what whole projects have spent in the month and the day of `now`, from a row a day.
+    """Read what whole projects have spent in the month, the day and the hour of `now`, from a row a day.
 
     The projects of other databases count for the budgets over all projects.
     """
@@ -232,6 +232,6 @@ async def _spent(
     connection: Connection, project_ids: Iterable[str], now: datetime
 ) -> dict[tuple[str, BudgetPeriod], Decimal]:
     month, today = Month.of(now), start_of_day(now)
-    rows = await connection.fetch(SELECT_SPENT, sorted(set(project_ids)), month.start, month.end, today, today + DAY)
-    of_months = {(row["project_id"], BudgetPeriod.MONTH): row["of_month"] for row in rows}
-    return of_months | {(row["project_id"], BudgetPeriod.DAY): row["of_day"] for row in rows}
+    bounds = (month.start, month.end, today, today + DAY, floor(now, HOUR))
+    rows = await connection.fetch(SELECT_SPENT, sorted(set(project_ids)), *bounds)
+    return {(row["project_id"], period): row[f"of_{period}"] for row in rows for period in BudgetPeriod}

@@ -10,13 +10,13 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Self, TypeAlias
 
-from runtally.clock import DAY, next_month, start_of_day
+from runtally.clock import DAY, HOUR, next_month, start_of_day
 from runtally.models.budget import ALL_RUNS, EACH_VALUE, BudgetPeriod
 from runtally.models.rollup import GRAINS
 from runtally.money import in_proportion, plain
 from runtally.usage.dimensions import METADATA, Dimension, dimension_named
 from runtally.usage.filter import RunFilter
-from runtally.usage.window import TimeSpan
+from runtally.usage.window import TimeSpan, floor
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,15 +209,18 @@ class BudgetTerms:
         return found.with_value(self.key, self.value) if self.key and not self.is_each else found
 
     def span(self, now: datetime) -> TimeSpan:
-        """Return the day or month (UTC) that contains this moment."""
-        if self.period is BudgetPeriod.DAY:
-            return TimeSpan(start_of_day(now), start_of_day(now) + DAY)
-        month = Month.of(now)
-        return TimeSpan(month.start, month.end)
+        """Return the hour, day or month (UTC) that contains this moment."""
+        if self.period is BudgetPeriod.MONTH:
+            month = Month.of(now)
+            return TimeSpan(month.start, month.end)
+        length = HOUR if self.period is BudgetPeriod.HOUR else DAY
+        return TimeSpan(floor(now, length), floor(now, length) + length)
 
     def period_name(self, now: datetime) -> str:
-        """Return the day or month as in ISO 8601: 2026-11-23, 2026-11."""
-        return f"{now:%Y-%m-%d}" if self.period is BudgetPeriod.DAY else Month.of(now).name
+        """Return the hour, day or month as in ISO 8601: 2026-11-23T08, 2026-11-23, 2026-11."""
+        if self.period is BudgetPeriod.MONTH:
+            return Month.of(now).name
+        return f"{now:%Y-%m-%dT%H}" if self.period is BudgetPeriod.HOUR else f"{now:%Y-%m-%d}"
 
     def subject(self, now: datetime) -> str:
         """Return the subject of alerts on it: a budget whose amount changes is another one."""

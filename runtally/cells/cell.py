@@ -123,10 +123,11 @@ class Cell:
         channels: Channels,
         clock: Clock,
         further: Sequence[Watch] = (),
+        control: Database | None = None,
     ) -> AsyncIterator[Self]:
         """Open what a process keeps for a cell, and do its jobs while the block runs. One that is unavailable is no error.
 
-        The projects of further cells count for its alerts over all projects.
+        The projects of further cells count for its alerts over all projects; the keys are in `control`.
         """
         database, intake, working = connections.database, connections.intake, connections.working
         async with (
@@ -153,7 +154,10 @@ class Cell:
                 job("names", names.refresh),
                 job("otlp clients", partial(clients.write, working)),
                 long_job("retention", Dropper(working, settings.retention_days, clock, archive).work),
-                job("evaluate alerts", AlertEvaluator(working, clock, settings.public_url, further, names).evaluate),
+                job(
+                    "evaluate alerts",
+                    AlertEvaluator(working, clock, settings.public_url, further, names, control).evaluate,
+                ),
                 job("send alerts", AlertSender(working, channels, clock).work),
                 *([job("replica", reading.check)] if reading.has_replica else []),
             ]

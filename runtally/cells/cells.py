@@ -236,7 +236,9 @@ class Cells:
                 opened.callback(watch.close)
             further = [watch for name, watch in watches.items() if name != MAIN]
             if not further:
-                cell = await opened.enter_async_context(Cell.opened(settings, main, prices, channels, clock))
+                cell = await opened.enter_async_context(
+                    Cell.opened(settings, main, prices, channels, clock, (), control.working)
+                )
                 yield cls({MAIN: cell}, None, settings)
                 return
             with suppress(Exception):
@@ -247,7 +249,7 @@ class Cells:
             for name, connections in of_cells.items():
                 # Budgets and alerts over all projects are in main.
                 own, others = (settings, further) if name == MAIN else (settings_of(name, settings), ())
-                opening = Cell.opened(own, connections, prices, channels, clock, others)
+                opening = Cell.opened(own, connections, prices, channels, clock, others, control.working)
                 cells[name] = await opened.enter_async_context(opening)
             jobs = [job("directory", directory.refresh), *(job("watch", watch.check) for watch in watches.values())]
             await opened.enter_async_context(running(jobs))

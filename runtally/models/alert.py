@@ -35,11 +35,27 @@ class AlertKind(StrEnum):
     """The 95th percentile of an hour's latencies is above what a rule allows, or far above the usual one."""
     CACHE_HIT_RATE = "cache_hit_rate"
     """Fewer input tokens of an hour come from a cache than a rule allows, or than usual."""
+    RUN_COST = "run_cost"
+    """A single run cost more than a rule allows."""
+    NEW_MODEL = "new_model"
+    """A model is used for the first time."""
+    UNPRICED_MODEL = "unpriced_model"
+    """A model has its first runs without a price."""
+    KEY_EXPIRY = "key_expiry"
+    """A key will be refused in a few days."""
     REPORT = "report"
     """A week's cost, and the changes in it."""
     BILL = "bill"
     """A vendor's bill differs by more than an admin tolerates."""
     TEST = "test"
+
+
+SWITCHES = (AlertKind.NEW_MODEL, AlertKind.UNPRICED_MODEL)
+"""The kinds whose rules have no threshold: they are on or off."""
+EVENT_KINDS = (AlertKind.RUN_COST, *SWITCHES, AlertKind.KEY_EXPIRY)
+"""The kinds whose rules are about what happens once, not about an hour."""
+NEVER_OVER = (*EVENT_KINDS, AlertKind.REPORT, AlertKind.BILL)
+"""The kinds of alerts on what does not end, so that nothing resolves their incidents."""
 
 
 class AlertRule(SQLModel, table=True):
@@ -49,9 +65,9 @@ class AlertRule(SQLModel, table=True):
     __table_args__ = (CheckConstraint("min_runs > 0", name="min_runs"),)
 
     project_id: str = column("Project whose runs are watched.", key=True)
-    kind: str = column("What is watched: error_rate, latency or cache_hit_rate.", key=True)
+    kind: str = column("What is watched, such as error_rate or run_cost.", key=True)
     threshold: Decimal | None = column(
-        "Share from 0 to 1, or milliseconds; empty: no threshold.", Numeric, default=None
+        "Share from 0 to 1, milliseconds, US dollars or days; empty: no threshold.", Numeric, default=None
     )
     of_unusual: bool = column("Whether an hour that is far from usual alerts.", Boolean)
     min_runs: int = column("Runs that an hour needs to be judged.", Integer)
@@ -87,7 +103,10 @@ class Alert(SQLModel, table=True):
     subject: str = column("Period, amount and value of a budget, or an hour.")
     level: int = column("Percent of the budget that is reached; 0 where it is about none.", SmallInteger)
     named: list[str] = column(
-        "Values that it names, where it is about a budget for each value.", TextArray, default=[], server_default="'{}'"
+        "Values, runs, models or keys that it names, where there may be several.",
+        TextArray,
+        default=[],
+        server_default="'{}'",
     )
     title: str = column("It in a line.")
     message: str = column("It in sentences, as mail has it.")

@@ -1,4 +1,4 @@
-"""Budgets for each month or day, of all runs or of those with one value, and the bills of vendors."""
+"""Budgets for each month, day or hour, of all runs or of those with one value, and the bills of vendors."""
 
 import uuid
 from datetime import date, datetime
@@ -21,17 +21,23 @@ EACH_VALUE = ""
 class BudgetPeriod(StrEnum):
     """The time that a budget is for, by the calendar in UTC."""
 
+    HOUR = "hour"
     DAY = "day"
     MONTH = "month"
 
+    @property
+    def each(self) -> str:
+        """What an amount of money is for: `an hour`."""
+        return f"{'an' if self is BudgetPeriod.HOUR else 'a'} {self}"
+
 
 class Budget(SQLModel, table=True):
-    """A budget: the same for each day or month until it is changed."""
+    """A budget: the same for each hour, day or month until it is changed."""
 
     __tablename__ = "budgets"
     __table_args__ = (
         CheckConstraint("amount_usd > 0", name="amount"),
-        CheckConstraint("period IN ('day', 'month')", name="period"),
+        CheckConstraint("period IN ('hour', 'day', 'month')", name="period"),
     )
 
     project_id: str = column("Project whose cost it is for; empty for all projects together.", key=True)
@@ -41,7 +47,7 @@ class Budget(SQLModel, table=True):
     value: str = column(
         "Value that it is for; empty: each value by itself, or all runs.", key=True, default="", server_default="''"
     )
-    period: str = column("day or month (UTC).", key=True, default="month", server_default="'month'")
+    period: str = column("hour, day or month (UTC).", key=True, default="month", server_default="'month'")
     amount_usd: Decimal = column("US dollars for a period.", Usd)
     alert_percents: list[int] = column("Shares in percent at which an alert is sent, ascending.", ARRAY(SmallInteger))
     created_at: datetime = column("When it was first set (UTC).", Timestamp)

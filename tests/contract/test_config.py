@@ -172,7 +172,7 @@ REFUSED = {
     "an unknown field": ("budgets:\n- {projectId: TEAM, amountUSD: 1}\n- projectId: TEAM\n  amount: 1\n", [":4: budgets[1].amount: Object contains unknown field `amount`."]),
     "values that the form refuses": (
         "budgets:\n- projectId: TEAM\n  amountUSD: 0\n  period: year\nexperiments:\n- {projectId: TEAM, experimentId: a, maxErrorRate: 2}\n",
-        [":4: budgets[0].period: Choose a day or a month.", ":3: budgets[0].amountUSD: Give US dollars above 0", ":6: experiments[0].maxErrorRate: must be"],
+        [":4: budgets[0].period: Choose an hour, a day or a month.", ":3: budgets[0].amountUSD: Give US dollars above 0", ":6: experiments[0].maxErrorRate: must be"],
     ),
     "a project that is not there": ("budgets:\n- {projectId: TEAM-nowhere, amountUSD: 1}\n", [":2: budgets[0]: There is no such project"]),
     "a thing twice": ("budgets:\n- &a {projectId: TEAM, amountUSD: 1}\n- *a\n", [": budgets[1]: It is in the document twice."]),

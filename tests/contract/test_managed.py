@@ -37,7 +37,10 @@ async def key_of(database: Database, project_id: str, *scopes: Scope) -> dict[st
 EACH: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "budgets": (BUDGET, {"amountUSD": 500}),
     "experiments": ({"experimentId": "v2", "maxErrorRate": 0.02}, {"maxErrorRate": 0.03, "minRuns": 5}),
-    "alertRules": ({"errorRatePercent": 5.5, "latencyUnusual": True}, {"minRuns": 50, "latencyMs": 800}),
+    "alertRules": (
+        {"errorRatePercent": 5.5, "latencyUnusual": True, "newModel": True},
+        {"minRuns": 50, "latencyMs": 800, "runCostUSD": 2.5, "keyExpiryDays": 7},
+    ),
     "users": ({"email": "bob@team.example", "role": "viewer"}, {"role": "member"}),
     "keys": ({"name": "production", "scopes": ["runs:write", "metrics:read"]}, {}),
     "links": ({"name": "for the board", "expiresAt": "2099-01-01T00:00:00Z"}, {}),

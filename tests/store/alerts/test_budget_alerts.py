@@ -286,3 +286,28 @@ async def test_a_clock_that_is_set_back_over_midnight_repeats_no_alert(project: 
     assert await AlertEvaluator(project, clock, None).evaluate() == 1
     clock.now = MIDNIGHT + timedelta(minutes=6)
     assert await AlertEvaluator(project, clock, None).evaluate() == 0
+
+
+async def test_an_hour_above_an_amount_alerts_by_any_value_and_is_still_judged_in_the_next_one(
+    project: Database, clock: SteppedClock
+) -> None:
+    evaluator = AlertEvaluator(project, clock, None)
+    await add_target(project, "p")
+    await set_budget(project, clock, dimension="model", period="hour", amount="10", alerts="100")
+    await set_budget(project, clock, period="hour", amount="15", alerts="100")
+    for model in ("big", "small"):
+        await spend(project, clock.now, "9", model=model)
+    assert await evaluator.evaluate() == 1  # All runs of the hour.
+    clock.now = clock.now.replace(minute=59)
+    await spend(project, clock.now, "2", model="big")
+    clock.advance(timedelta(minutes=5))
+    assert [await evaluator.evaluate(), await evaluator.evaluate()] == [1, 0]
+    await spend(project, clock.now, "9", model="big")
+    assert await evaluator.evaluate() == 0
+
+    whole, each = await alerts(project)
+    hour = f"{clock.now - timedelta(hours=1):%d %b %Y, %H:00} (UTC)"
+    assert whole["title"] == f'"P" has reached 100% of its budget for {hour}'
+    assert each["title"] == f'"P": model "big" has used up its budget for {hour}'
+    assert "Each value of model has a budget of $10.00 an hour." in each["message"]
+    assert json.loads(each["document"])["data"]["period"] == f"{clock.now - timedelta(hours=1):%Y-%m-%dT%H}"

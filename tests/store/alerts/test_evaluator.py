@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from runtally.alerts.evaluator import QUIET, AlertEvaluator
-from runtally.alerts.rules import HOUR
+from runtally.clock import HOUR
 from runtally.db.database import Database
 from runtally.ids import uuid7
 from runtally.ingest.queries import insert_runs

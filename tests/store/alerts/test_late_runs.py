@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from runtally.alerts.evaluator import QUIET, AlertEvaluator
-from runtally.alerts.rules import HOUR
+from runtally.clock import HOUR
 from runtally.db.database import Database
 from runtally.models.alert import TargetKind
 from tests.relays import SteppedClock

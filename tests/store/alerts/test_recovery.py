@@ -10,10 +10,10 @@ import pytest
 
 from runtally.alerts import sender
 from runtally.alerts.evaluator import AlertEvaluator
-from runtally.alerts.rules import HOUR
 from runtally.alerts.sender import LEASE
 from runtally.audit import OPERATOR
 from runtally.budgets import edit
+from runtally.clock import HOUR
 from runtally.db.database import Database
 from runtally.models.alert import TargetKind
 from tests.relays import SteppedClock

@@ -10,8 +10,8 @@ import pytest
 
 from runtally.alerts import rule_edit
 from runtally.alerts.evaluator import QUIET, AlertEvaluator
-from runtally.alerts.rules import HOUR
 from runtally.audit import OPERATOR
+from runtally.clock import HOUR
 from runtally.db.database import Database
 from runtally.errors import InvalidAlertRule
 from runtally.ids import uuid7

@@ -2,7 +2,8 @@
 
 from decimal import Decimal
 
-from runtally.alerts.rules import HOUR, Rule, is_usual, keeps_threshold
+from runtally.alerts.rules import Rule, is_usual, keeps_threshold
+from runtally.clock import HOUR
 from runtally.models.alert import AlertKind
 from runtally.usage.groups.groups import Sums
 from runtally.usage.totals import NO_RUNS

@@ -46,7 +46,8 @@ from webapp.view import is_open
 
 blueprint = Blueprint("project_budgets", __name__)
 
-PERIODS = ((BudgetPeriod.DAY.value, "Every day"), (BudgetPeriod.MONTH.value, "Every month"))
+PERIODS = tuple((one.value, f"Every {one}") for one in BudgetPeriod)
+_WHEN = {BudgetPeriod.HOUR: "This hour", BudgetPeriod.DAY: "Today (UTC)"}
 FORM = Form("spend", {"period": ("day",), "alerts": ("80, 100",)})
 ALL_CHOICE = "All runs"
 NOTHING_ASKED: Mapping[str, str] = {}
@@ -183,7 +184,7 @@ def _row(budget: Budget) -> BudgetRow:
         budget.value,
         budget.period,
         _name(budget.dimension, budget.value),
-        f"{formats.set_money(budget.amount_usd)} a {budget.period}",
+        f"{formats.set_money(budget.amount_usd)} {BudgetPeriod(budget.period).each}",
         f"alerts at {percents}" if percents else "no alerts",
         _edit_url(budget),
     )
@@ -208,8 +209,8 @@ def _state(state: BudgetState) -> StateRow:
     terms = state.terms
     return StateRow(
         name=_name(terms.dimension, masking.shown_name(terms.project_id or None, terms.dimension, terms.value)),
-        amount=f"{formats.set_money(terms.amount_usd)} a {terms.period}",
-        when="Today (UTC)" if terms.period is BudgetPeriod.DAY else formats.month(state.now),
+        amount=f"{formats.set_money(terms.amount_usd)} {terms.period.each}",
+        when=_WHEN.get(terms.period) or formats.month(state.now),
         summary=_summary(state),
         is_over=bool(state.over),
         values=tuple(_value(one, state) for one in state.spendings[:LISTED]),
@@ -267,7 +268,7 @@ class BudgetsPage(Page, frozen=True):
 @blueprint.get("/projects/<project_id:project_id>/budgets")
 @signed_in
 async def budgets(project_id: str) -> ResponseReturnValue:
-    """Show the amount spent of each budget in the current day or month."""
+    """Show the amount spent of each budget in the current hour, day or month."""
     demand(actor(), Scope.METRICS_READ, project_id)
     return await render(await budgets_page(project_id, request.args))
 
