@@ -123,10 +123,17 @@ def _read_mlflow(row: Row) -> Iterator[Row]:
     The usage that MLflow keeps has no cache writes for OpenAI and no reasoning.
     """
     spans = at(row.get("trace"), "data", "spans") or parsed(row.get("spans")) or []
-    for span in spans if isinstance(spans, list) else ():
-        attributes = at(span, "attributes")
-        if parsed(at(attributes, "mlflow.spanType")) not in _MLFLOW_CALLS:
+    calls = [
+        span
+        for span in (spans if isinstance(spans, list) else ())
+        if parsed(at(span, "attributes", "mlflow.spanType")) in _MLFLOW_CALLS
+    ]
+    # A call of Gemini is two spans, one inside the other, as is one of a framework around an SDK.
+    outer = {at(span, "parent_span_id") for span in calls}
+    for span in calls:
+        if at(span, "span_id") in outer:
             continue
+        attributes = at(span, "attributes")
         usage = parsed(at(attributes, "mlflow.chat.tokenUsage"))
         has_failed = str(at(span, "status", "code")).endswith("ERROR")
         start, end = count(at(span, "start_time_unix_nano")), count(at(span, "end_time_unix_nano"))
@@ -139,7 +146,8 @@ def _read_mlflow(row: Row) -> Iterator[Row]:
             status="error" if has_failed else "success",
             errorCode=error_code(at(span, "status", "message")) if has_failed else None,
             inputTokens=at(usage, "input_tokens"),
-            outputTokens=at(usage, "output_tokens"),
+            # Gemini's thoughts are in the total alone.
+            outputTokens=_with_rest(*(count(at(usage, f"{name}_tokens")) for name in ("input", "output", "total"))),
             cachedInputTokens=at(usage, "cache_read_input_tokens"),
             cacheWriteTokens=at(usage, "cache_creation_input_tokens"),
             units=filled(cacheWrite1h=count(at(usage, "cache_creation_input_tokens_above_1hr"))),
@@ -148,6 +156,10 @@ def _read_mlflow(row: Row) -> Iterator[Row]:
             sessionId=at(row.get("tracemetadata"), "mlflow.trace.session"),
             userId=at(row.get("tracemetadata"), "mlflow.trace.user"),
         )
+
+
+def _with_rest(given: int | None, gave: int | None, total: int | None) -> int | None:
+    return max(gave, (total or 0) - (given or 0)) if gave else gave
 
 
 MLFLOW = Format(

@@ -693,6 +693,18 @@ def test_what_is_no_call_is_no_run(name: str, changes: dict[str, Any]) -> None:
     assert runs_of({**CALLS[name][0], **changes}) == []
 
 
+def test_a_call_of_gemini_that_mlflow_keeps_as_two_spans_is_one_run_with_its_thoughts() -> None:
+    usage = {"input_tokens": 2_903, "output_tokens": 97, "total_tokens": 4_042, "cache_read_input_tokens": 2_003}
+    named = {"mlflow__llm__model": "gemini-2.5-pro", "mlflow__llm__provider": "gemini"}
+    outer, inner = (span("LLM", "STATUS_CODE_OK", mlflow__chat__tokenUsage=usage, **named) for _ in range(2))
+    spans = [{**outer, "span_id": "outer"}, {**inner, "span_id": "inner", "parent_span_id": "outer"}]
+
+    (run,) = runs_of({"trace_id": "tr-1", "trace": json.dumps({"data": {"spans": spans}}), "spans": "[]"})
+
+    assert run["runId"] == "dHJhY2U=-inner"
+    assert (run["inputTokens"], run["cachedInputTokens"], run["outputTokens"]) == (2_903, 2_003, 1_139)
+
+
 def test_a_failed_call_of_phoenix_has_the_model_that_was_asked() -> None:
     row = {
         "span_kind": "LLM",
