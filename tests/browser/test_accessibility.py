@@ -10,7 +10,7 @@ from tests.browser.conftest import BASELINE, EXPERIMENT, LONG, PROJECT, SESSION,
 from tests.browser_fixtures import VIEWPORT, Complaints
 from tests.serving import Server
 from webapp.guides import NAMES
-from webapp.pages.runs.views import Column
+from webapp.pages.runs.views import COLUMNS
 
 OPTIONS: dict[str, object] = {
     "resultTypes": ["violations"],
@@ -36,7 +36,7 @@ PAGES = {
     "runs": "/runs",
     "runs of a filter in all columns": (
         f"/runs?project={PROJECT}&status=failed&metadataKey=feature&metadataValue=triage&range=30d"
-        + "".join(f"&column={column}" for column in Column)
+        + "".join(f"&column={column}" for column in COLUMNS)
     ),
     "runs that cannot be filtered": "/runs?minCost=much",
     "run": f"/projects/{PROJECT}/runs/run-0-3",

@@ -7,14 +7,14 @@ from msgspec import Struct
 
 from runtally.models.run import Status
 from runtally.runs.values import Extremes, ListedRun
-from webapp import formats, report
-from webapp.pages.runs.views import HEADINGS, NUMBERS, Column, SortColumn, run_url
-from webapp.report import Cell, Head, SortHeading, Table
+from webapp import formats
+from webapp.pages.runs.views import COLUMNS, run_url
+from webapp.report import Cell, Column, Head, SortHeading, Table, table_of
 from webapp.zone import local
 
 TONES = {Status.SUCCESS: "good", Status.ERROR: "bad", Status.TIMEOUT: "warn"}
 SHORT_ID = 12
-Texts = Mapping[Column, Callable[[ListedRun], str]]
+Texts = Mapping[str, Callable[[ListedRun], str]]
 
 
 class RunHead(Head, frozen=True, kw_only=True):
@@ -25,7 +25,7 @@ class RunHead(Head, frozen=True, kw_only=True):
 
 
 def table_of_runs(
-    runs: Sequence[ListedRun], shown: Sequence[Column], now: datetime, headings: Iterable[SortHeading] = ()
+    runs: Sequence[ListedRun], shown: Sequence[str], now: datetime, headings: Iterable[SortHeading] = ()
 ) -> Table:
     """Return runs as rows with these columns, of which some sort the table."""
     money = formats.column_run_money(run.cost_usd for run in runs)
@@ -34,9 +34,9 @@ def table_of_runs(
     sorts = {heading.id: heading for heading in headings}
     texts: Texts = {
         **_TEXTS,
-        Column.LATENCY: lambda run: duration(run.latency_ms),
-        Column.FIRST_PART: lambda run: first_token(run.time_to_first_token_ms),
-        Column.COST: lambda run: _cost(run, money),
+        "latency": lambda run: duration(run.latency_ms),
+        "firstToken": lambda run: first_token(run.time_to_first_token_ms),
+        "cost": lambda run: _cost(run, money),
     }
 
     def head(run: ListedRun) -> RunHead:
@@ -44,12 +44,12 @@ def table_of_runs(
         url = run_url(run.project_id, run.id, at if run.is_archived else None)
         return RunHead(name=moment(at, now), at=at, model=run.model, summary=_summary(run, now), url=url)
 
-    def column(shown: Column) -> report.Column[ListedRun]:
-        style = ("number " if shown in NUMBERS else "") + ("fold" if shown is not Column.COST else "")
+    def column(shown: str) -> Column[ListedRun]:
+        style = ("number " if COLUMNS[shown].is_number else "") + ("fold" if shown != "cost" else "")
         write = _CELLS.get(shown) or texts[shown]
-        return report.Column(sorts.get(shown) or HEADINGS[shown], write, style, f"run-{shown}")
+        return Column(sorts.get(shown) or COLUMNS[shown].title, write, style, f"run-{shown}")
 
-    return report.table_of(sorts.get(SortColumn.TIME, "Time"), head, [*map(column, shown)], runs)
+    return table_of(sorts.get("time", "Time"), head, [*map(column, shown)], runs)
 
 
 def _cost(run: ListedRun, write: formats.Write) -> str:
@@ -84,17 +84,17 @@ def _summary(run: ListedRun, now: datetime) -> str:
 
 
 _TEXTS: Texts = {
-    Column.PROJECT: lambda run: run.project_id,
-    Column.PROVIDER: lambda run: run.provider,
-    Column.MODEL: lambda run: run.model,
-    Column.TOKENS_IN: lambda run: formats.count(run.input_tokens),
-    Column.TOKENS_OUT: lambda run: formats.count(run.output_tokens),
-    Column.CACHED: lambda run: formats.count(run.cached_input_tokens),
-    Column.EXPERIMENT: lambda run: run.experiment_id or formats.NOTHING,
-    Column.SESSION: lambda run: run.session_id or formats.NOTHING,
-    Column.USER: lambda run: run.user_id or formats.NOTHING,
-    Column.TRACE: lambda run: run.trace_id or formats.NOTHING,
-    Column.RUN: lambda run: run.id,
+    "project": lambda run: run.project_id,
+    "provider": lambda run: run.provider,
+    "model": lambda run: run.model,
+    "tokensIn": lambda run: formats.count(run.input_tokens),
+    "tokensOut": lambda run: formats.count(run.output_tokens),
+    "cached": lambda run: formats.count(run.cached_input_tokens),
+    "experiment": lambda run: run.experiment_id or formats.NOTHING,
+    "session": lambda run: run.session_id or formats.NOTHING,
+    "user": lambda run: run.user_id or formats.NOTHING,
+    "trace": lambda run: run.trace_id or formats.NOTHING,
+    "run": lambda run: run.id,
 }
 
 
@@ -107,24 +107,24 @@ def _short(text: Callable[[ListedRun], str]) -> Callable[[ListedRun], Cell]:
     return lambda run: Cell(text=short(text(run)), title=text(run))
 
 
-_CELLS: Mapping[Column, Callable[[ListedRun], Cell]] = {
-    Column.STATUS: _status,
-    **{column: _short(_TEXTS[column]) for column in (Column.RUN, Column.TRACE, Column.SESSION)},
+_CELLS: Mapping[str, Callable[[ListedRun], Cell]] = {
+    "status": _status,
+    **{column: _short(_TEXTS[column]) for column in ("run", "trace", "session")},
 }
 
 
 NEWEST = 10
 HIGHEST = 5
 _NEWEST = (
-    Column.PROJECT,
-    Column.MODEL,
-    Column.STATUS,
-    Column.TOKENS_IN,
-    Column.TOKENS_OUT,
-    Column.LATENCY,
-    Column.COST,
+    "project",
+    "model",
+    "status",
+    "tokensIn",
+    "tokensOut",
+    "latency",
+    "cost",
 )
-_HIGHEST = (Column.MODEL, Column.STATUS, Column.LATENCY, Column.COST)
+_HIGHEST = ("model", "status", "latency", "cost")
 
 
 class RunList(Struct, frozen=True):
@@ -159,6 +159,6 @@ def failed_of(runs: Sequence[ListedRun], now: datetime) -> RunList:
 
 
 def _list(  # noqa: PLR0913, PLR0917  # The fields of the list.
-    id_: str, heading: str, note: str | None, columns: tuple[Column, ...], runs: Sequence[ListedRun], now: datetime
+    id_: str, heading: str, note: str | None, columns: tuple[str, ...], runs: Sequence[ListedRun], now: datetime
 ) -> RunList:
     return RunList(id_, heading, note, table_of_runs(runs, columns, now))

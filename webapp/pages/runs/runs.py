@@ -32,12 +32,11 @@ from webapp.pages.project.frame import ProjectHeading, heading_of
 from webapp.pages.runs.export import FRAMES, begun, exported, exported_in_frames
 from webapp.pages.runs.rows import table_of_runs
 from webapp.pages.runs.views import (
-    HEADINGS,
+    COLUMNS,
     NEWEST_FIRST,
-    Column,
+    SORTS,
     FilterForm,
     RunsView,
-    SortColumn,
     chips_of,
     form_of,
     query_of,
@@ -51,14 +50,14 @@ from webapp.security import signed_in
 from webapp.zone import Calendar, local
 
 SORT_NAMES = {
-    (SortColumn.COST, False): "Costliest first",
-    (SortColumn.COST, True): "Cheapest first",
-    (SortColumn.LATENCY, False): "Slowest first",
-    (SortColumn.LATENCY, True): "Fastest first",
-    (SortColumn.TOKENS_IN, False): "Most input tokens first",
-    (SortColumn.TOKENS_IN, True): "Fewest input tokens first",
-    (SortColumn.TOKENS_OUT, False): "Most output tokens first",
-    (SortColumn.TOKENS_OUT, True): "Fewest output tokens first",
+    ("cost", False): "Costliest first",
+    ("cost", True): "Cheapest first",
+    ("latency", False): "Slowest first",
+    ("latency", True): "Fastest first",
+    ("tokensIn", False): "Most input tokens first",
+    ("tokensIn", True): "Fewest input tokens first",
+    ("tokensOut", False): "Most output tokens first",
+    ("tokensOut", True): "Fewest output tokens first",
 }
 _MOST_DIGITS = 9
 _EXPORTS = {Format.CSV: "CSV", Format.JSONL: "JSONL", Format.PARQUET: "Parquet"}
@@ -182,8 +181,8 @@ async def export_runs(name: str) -> ResponseReturnValue:
     with_bom = query.pop("bom", "") == "1"
     sort, first = query.pop("sort", ""), _first(query.pop("first", ""), "first")
     page, position = _first(query.pop("page", ""), "page") or 1, Position.parse(query.pop("before", None), None)
-    if Sorting.mistaken(sort, SortColumn):
-        raise InvalidFilter(details=(Detail("sort", f"must be one of {', '.join(SortColumn)}"),))
+    if Sorting.mistaken(sort, SORTS):
+        raise InvalidFilter(details=(Detail("sort", f"must be one of {', '.join(SORTS)}"),))
     format_, view = Format.parse(name), _view(RunFilter.parse(query), calendar)
     # Who may not export is refused first. Then a misspelt filter is, because it would write all runs.
     RunFilter.parse_strictly(query)
@@ -213,8 +212,8 @@ def _view(run_filter: RunFilter, calendar: Calendar | None = None) -> RunsView:
     if run_filter.project_id is None and not may(reader, Scope.RUNS_READ, None):
         run_filter = run_filter.replace(project_id=next(iter(_open_to(reader) or ()), None))
     demand(reader, Scope.RUNS_READ, run_filter.project_id)
-    sorting = Sorting.parse(request.args.get("sort"), SortColumn, SortColumn.TIME)
-    if sorting.column is SortColumn.TIME:
+    sorting = Sorting.parse(request.args.get("sort"), SORTS, "time")
+    if sorting.column == "time":
         sorting = NEWEST_FIRST
     return replace(
         RunsView.with_columns(run_filter, request.args.getlist("column")),
@@ -333,7 +332,7 @@ async def _page(  # noqa: PLR0913  # What was asked for, what was found, what is
         all_time_url=None if run_filter.starts_at(now) is None else view.during(Period.ALL).url(),
         project=await heading_of(snapshots.connection, run_filter.project_id) if run_filter.project_id else None,
         live=_live(view, now) if listing and not listing.newer_url else None,
-        notes=tuple(filter(None, [Sorting.mistaken(request.args.get("sort"), SortColumn)])),
+        notes=tuple(filter(None, [Sorting.mistaken(request.args.get("sort"), SORTS)])),
         listing=listing,
     )
 
@@ -355,7 +354,7 @@ async def _key_names(snapshots: Snapshots, run_filter: RunFilter) -> Mapping[str
 
 def _headings(view: RunsView) -> Iterator[SortHeading]:
     """Yield the headings of time and of numbers, which sort the runs."""
-    titles = {one: "Time" if one is SortColumn.TIME else HEADINGS[Column(one.value)] for one in SortColumn}
+    titles = {one: COLUMNS[one].title if one in COLUMNS else "Time" for one in SORTS}
     time, *others = headings_of(view.sorting, titles, lambda sorting: view.sorted_by(sorting).url()).values()
     yield replace(time, is_number=False, url=view.sorted_by(NEWEST_FIRST).url())
     yield from others

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -31,73 +30,43 @@ _SOME_RUN = "some-run"
 _AT = "archived"
 
 
-class Column(StrEnum):
-    """The optional columns of a list of runs."""
+class RunColumn(NamedTuple):
+    """An optional column of a list of runs."""
 
-    PROJECT = "project"
-    PROVIDER = "provider"
-    MODEL = "model"
-    STATUS = "status"
-    TOKENS_IN = "tokensIn"
-    TOKENS_OUT = "tokensOut"
-    CACHED = "cached"
-    LATENCY = "latency"
-    FIRST_PART = "firstToken"
-    EXPERIMENT = "experiment"
-    SESSION = "session"
-    USER = "user"
-    TRACE = "trace"
-    RUN = "run"
-    COST = "cost"
+    title: str
+    is_number: bool = False
+    is_usual: bool = True
+    """Whether it is shown until somebody chooses the columns."""
 
 
-HEADINGS = {
-    Column.PROJECT: "Project",
-    Column.PROVIDER: "Provider",
-    Column.MODEL: "Model",
-    Column.STATUS: "Status",
-    Column.TOKENS_IN: "Tokens in",
-    Column.TOKENS_OUT: "Tokens out",
-    Column.CACHED: "Cached",
-    Column.LATENCY: "Latency",
-    Column.FIRST_PART: "First token",
-    Column.EXPERIMENT: "Experiment",
-    Column.SESSION: "Session",
-    Column.USER: "User",
-    Column.TRACE: "Trace",
-    Column.RUN: "Run id",
-    Column.COST: "Cost",
+COLUMNS = {
+    "project": RunColumn("Project"),
+    "provider": RunColumn("Provider", is_usual=False),
+    "model": RunColumn("Model"),
+    "status": RunColumn("Status"),
+    "tokensIn": RunColumn("Tokens in", is_number=True),
+    "tokensOut": RunColumn("Tokens out", is_number=True),
+    "cached": RunColumn("Cached", is_number=True, is_usual=False),
+    "latency": RunColumn("Latency", is_number=True),
+    "firstToken": RunColumn("First token", is_number=True, is_usual=False),
+    "experiment": RunColumn("Experiment", is_usual=False),
+    "session": RunColumn("Session", is_usual=False),
+    "user": RunColumn("User", is_usual=False),
+    "trace": RunColumn("Trace", is_usual=False),
+    "run": RunColumn("Run id", is_usual=False),
+    "cost": RunColumn("Cost", is_number=True),
 }
-
-
-class SortColumn(StrEnum):
-    """The columns by which runs can be sorted."""
-
-    TIME = "time"
-    COST = "cost"
-    LATENCY = "latency"
-    TOKENS_IN = "tokensIn"
-    TOKENS_OUT = "tokensOut"
-
-
-SORT_KEYS = {
-    SortColumn.COST: SortKey.COST,
-    SortColumn.LATENCY: SortKey.LATENCY,
-    SortColumn.TOKENS_IN: SortKey.TOKENS_IN,
-    SortColumn.TOKENS_OUT: SortKey.TOKENS_OUT,
+SORTS = {
+    "time": None,
+    "cost": SortKey.COST,
+    "latency": SortKey.LATENCY,
+    "tokensIn": SortKey.TOKENS_IN,
+    "tokensOut": SortKey.TOKENS_OUT,
 }
-NUMBERS = frozenset(
-    {Column.TOKENS_IN, Column.TOKENS_OUT, Column.CACHED, Column.LATENCY, Column.FIRST_PART, Column.COST}
-)
-_HIDDEN_AT_FIRST = frozenset(
-    {
-        Column.PROVIDER, Column.CACHED, Column.FIRST_PART, Column.EXPERIMENT, Column.SESSION, Column.USER, Column.TRACE,
-        Column.RUN,
-    }
-)  # fmt: skip
+"""The columns by which runs can be sorted, and by what of them; without any the newest come first."""
 
 
-NEWEST_FIRST = Sorting(SortColumn.TIME)
+NEWEST_FIRST = Sorting("time")
 PERIODS = {**{Period(range_.value): name for range_, name in RANGE_NAMES.items()}, Period.ALL: "All time"}
 
 
@@ -105,8 +74,8 @@ class RunsView(Struct, frozen=True):
     """The state of the run explorer."""
 
     run_filter: RunFilter
-    columns: tuple[Column, ...]
-    sorting: Sorting[SortColumn] = NEWEST_FIRST
+    columns: tuple[str, ...]
+    sorting: Sorting[str] = NEWEST_FIRST
     calendar: Calendar | None = None
     """What the range is called, where it goes by the calendar; the filter has its times."""
     is_live: bool = False
@@ -114,7 +83,7 @@ class RunsView(Struct, frozen=True):
     @classmethod
     def with_columns(cls, run_filter: RunFilter, chosen: Sequence[str]) -> "RunsView":
         """Return the view with the columns of these names, or the default ones; other names are ignored."""
-        columns = tuple(column for column in Column if column.value in chosen)
+        columns = tuple(column for column in COLUMNS if column in chosen)
         return cls(run_filter, columns or _usual(run_filter))
 
     def replace(self, **changes: Any) -> "RunsView":  # noqa: ANN401  # Any field of the filter.
@@ -137,13 +106,13 @@ class RunsView(Struct, frozen=True):
         span = calendar.span(now)
         return replace(self.replace(range=Period.WEEK, since=span.since, until=span.until), calendar=calendar)
 
-    def sorted_by(self, sorting: Sorting[SortColumn]) -> "RunsView":
+    def sorted_by(self, sorting: Sorting[str]) -> "RunsView":
         return replace(self, sorting=sorting)
 
     @property
     def order(self) -> Order | None:
         """The order of a sorted list; None for the newest first."""
-        key = SORT_KEYS.get(self.sorting.column)
+        key = SORTS[self.sorting.column]
         return None if key is None else Order(key, is_ascending=self.sorting.is_reversed)
 
     def without(self, *names: str) -> "RunsView":
@@ -178,7 +147,7 @@ class RunsView(Struct, frozen=True):
 
     def export_url(self, format_: Format, **part: str | int) -> str:
         """Return the URL of a file of all these runs, or of the part that these parameters name."""
-        sort = self.sorting.text(SortColumn.TIME)
+        sort = self.sorting.text("time")
         query: dict[str, Any] = {**self.filter_query, **({"sort": sort} if sort else {})}
         query |= {**part, **({"bom": "1"} if format_ is Format.CSV else {})}
         return url_for("runs.export_runs", name=format_.value, **query)
@@ -197,8 +166,8 @@ class RunsView(Struct, frozen=True):
     def query(self) -> dict[str, Any]:
         found: dict[str, Any] = dict(self.filter_query)
         if self.columns != _usual(self.run_filter):
-            found["column"] = [column.value for column in self.columns]
-        sort = self.sorting.text(SortColumn.TIME)
+            found["column"] = [*self.columns]
+        sort = self.sorting.text("time")
         return found | ({"sort": sort} if sort else {}) | ({"live": "1"} if self.is_live else {})
 
 
@@ -236,9 +205,9 @@ def runs_url(**fields: Any) -> str:  # noqa: ANN401  # Any field of the filter.
     return RunsView(run_filter, _usual(run_filter)).url()
 
 
-def _usual(run_filter: RunFilter) -> tuple[Column, ...]:
-    hidden = _HIDDEN_AT_FIRST if run_filter.project_id is None else _HIDDEN_AT_FIRST | {Column.PROJECT}
-    return tuple(column for column in Column if column not in hidden)
+def _usual(run_filter: RunFilter) -> tuple[str, ...]:
+    has_several = run_filter.project_id is None
+    return tuple(name for name, one in COLUMNS.items() if one.is_usual and (has_several or name != "project"))
 
 
 OUTCOMES = {
@@ -328,7 +297,7 @@ def form_of(
         models=_options({name: name for name in models}, run_filter.model),
         statuses=_options({outcome.value: name for outcome, name in OUTCOMES.items()}, run_filter.status),
         experiments=_options({name: name for name in names.experiments}, run_filter.experiment_id),
-        columns=tuple(Option(column.value, HEADINGS[column], column in view.columns) for column in Column),
+        columns=tuple(Option(name, one.title, name in view.columns) for name, one in COLUMNS.items()),
         keys=tuple(keys),
         is_opened=any(name in errors for name in _FURTHER),
     )
