@@ -16,7 +16,7 @@ MAX_FORM_BYTES = 256 * 1024
 MAX_FIELDS = 4000
 # Slow to take apart, and only the forms that upload a file are sent like this by our pages.
 MAX_MULTIPART_BYTES = 32 * 1024
-_FILE_FORMS = {"price_file.upload", "admin_bills.add"}
+_FILE_FORMS = {"price_catalogue.upload", "admin_bills.add"}
 VERSION = "version"
 """The field that says which values a form showed."""
 _CHANGED = (

@@ -23,7 +23,7 @@ from runtally.usage.window import Range
 from webapp import formats
 from webapp.addresses import address_of, path_to
 from webapp.form import Form, sent_form
-from webapp.pages.prices.covered import price_of
+from webapp.pages.prices.forms import price_of
 from webapp.pages.prices.frame import (
     AMOUNT_NAMES,
     LISTED_NAMES,

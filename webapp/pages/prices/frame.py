@@ -24,7 +24,7 @@ SECTIONS = (
     ("Prices", "prices.prices"),
     ("Discounts", "price_discounts.discounts"),
     ("Repricing", "repricing.repricings"),
-    ("Import and export", "price_file.form"),
+    ("Import and export", "price_catalogue.form"),
 )
 LISTED = ("input_per_million", "output_per_million", "cache_read_per_million", "cache_write_per_million")
 """The amounts that most prices have are columns of a table; the others are listed by name."""

@@ -46,7 +46,7 @@ _ADMIN_PAGES = (
     ("Test a price", "price_tester.tester"),
     ("Discounts", "price_discounts.discounts"),
     ("Repricing", "repricing.repricings"),
-    ("Import and export prices", "price_file.form"),
+    ("Import and export prices", "price_catalogue.form"),
     ("Bills", "admin_bills.bills"),
     ("Erase a person", "admin_erasures.erasures_list"),
     ("Budgets of all projects", "admin_budgets.budgets"),
