@@ -6,9 +6,7 @@ from pathlib import Path
 TEMPLATES = Path(__file__).parents[2] / "templates"
 FORM = re.compile(r"<form\b.*?</form>|{% call ui\.form\(.*?{% endcall %}", re.DOTALL)
 POSTS = re.compile(r"<form\b.*method=\"post\"|{% call ui\.form\((?!.*method=\"get\")", re.DOTALL)
-FIELD = re.compile(
-    r"ui\.(text|select|boxes|day)\(|\b(rule|choice|box)\(|<(select|textarea)|<input(?![^>]*type=\"hidden\")"
-)
+FIELD = re.compile(r"ui\.(text|select|day)\(|\b(rule|choice|box)\(|<(select|textarea)|<input(?![^>]*type=\"hidden\")")
 # What shows nothing stored: these add something, ask for something, or compare with what is stored themselves.
 WITHOUT = {
     "templates/account/_account.html": 1,  # Asks for the current password.
