@@ -16,7 +16,7 @@ from runtally.db.database import Connection, Database
 from runtally.db.probe import Watch
 from runtally.directory import Directory, Membership
 from runtally.errors import CellRequired, StoreUnavailable, UnknownCell
-from runtally.experiments.shared import Verdicts, VerdictsOfSeveral
+from runtally.experiments.shared import Verdicts
 from runtally.ingest.accept import Intake
 from runtally.ingest.routed import RoutedIngest
 from runtally.jobs import job, running
@@ -68,9 +68,8 @@ class Cells:
         self.ingest: Intake = self.main.ingest
         """Takes runs of any project."""
         self.otlp = self.main.otlp
-        self.verdicts: Verdicts = self.main.verdicts
+        self.verdicts = Verdicts([cell.verdicts for cell in cells.values()])
         if directory is not None:
-            self.verdicts = VerdictsOfSeveral([cell.verdicts for cell in cells.values()])
             self.ingest = RoutedIngest(self._place_of)
             self.otlp = Receiver(self.ingest, settings, self)
 

@@ -11,7 +11,6 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal
 from functools import reduce
 from itertools import chain
 from math import ceil
-from typing import TypeAlias
 
 from runtally.clock import start_of_day
 from runtally.db.database import Connection
@@ -30,8 +29,6 @@ _MOMENT = timedelta(microseconds=1)
 # Wide enough for any sum of amounts.
 _CONTEXT = Context(prec=80, rounding=ROUND_HALF_EVEN)
 
-_Key: TypeAlias = tuple[str, str, str, Window]
-
 
 async def select_experiments(
     connection: Connection, memo: DayMemo, now: datetime, keys: Sequence[queries.Key]
@@ -48,16 +45,9 @@ async def select_stats_at(
     connection: Connection, memo: DayMemo, now: datetime, experiment: Measured, ends: Sequence[datetime]
 ) -> tuple[Stats, ...]:
     """Read the same as `queries.select_stats_at`, at midnights that are over."""
-    key = _key(experiment)
     version = (await _versions(connection, [experiment], ends[-1])).get(experiment.project_id)
-    known = {end: memo.get(("verdict at", key, end), version, now) for end in ends}
-    missing = [end for end, stats in known.items() if stats is None]
-    if missing:
-        found = await queries.select_stats_at(connection, experiment, missing)
-        for end, stats in zip(missing, found, strict=True):
-            memo.put(("verdict at", key, end), version, now, stats)
-            known[end] = stats
-    return tuple(stats for stats in known.values() if isinstance(stats, Stats))
+    asked = "verdicts at", _key(experiment), tuple(ends)
+    return await memo.of(asked, version, now, lambda: queries.select_stats_at(connection, experiment, ends))
 
 
 async def _measured(
@@ -65,7 +55,8 @@ async def _measured(
 ) -> Iterable[Measured]:
     midnight = start_of_day(now)
     windows = [_span(one, now) for one in large]
-    begun = [window._replace(since=_later(window.since, midnight - _MOMENT)) for window in windows]
+    before_today = midnight - _MOMENT
+    begun = [window._replace(since=max(window.since or before_today, before_today)) for window in windows]
     today = await queries.select_spans(connection, begun)
     before = await _read_days(connection, memo, now, midnight, large)
     parts = [
@@ -128,11 +119,7 @@ def _span(experiment: Measured, now: datetime) -> RunSpan:
     return RunSpan(experiment.project_id, experiment.id, since, None, window.runs or MAX_WINDOW_RUNS)
 
 
-def _later(since: datetime | None, other: datetime) -> datetime:
-    return other if since is None else max(since, other)
-
-
-def _key(experiment: Measured) -> _Key:
+def _key(experiment: Measured) -> tuple[str, str, str, Window]:
     return "experiment", experiment.project_id, experiment.id, experiment.rule.window
 
 

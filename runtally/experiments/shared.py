@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from runtally.clock import Clock
 from runtally.db.batcher import Batcher
@@ -12,13 +12,6 @@ from runtally.experiments.read import Question, public_projects, verdict_on
 from runtally.experiments.verdict import Verdict
 
 _ASKED_AT_ONCE: Final = 500
-
-
-class Verdicts(Protocol):
-    """What finds the verdict for a question."""
-
-    async def verdict(self, question: Question) -> Verdict | None:
-        """Return the verdict; None when there is no single experiment for it. Raises `StoreUnavailable` and `StoreBusy`."""
 
 
 class _Experiment(NamedTuple):
@@ -80,7 +73,7 @@ class SharedVerdicts:
                 del self._reading[experiment]
 
 
-class VerdictsOfSeveral:
+class Verdicts:
     """Finds an experiment in whichever database it is."""
 
     def __init__(self, verdicts: Sequence[SharedVerdicts]) -> None:

@@ -27,7 +27,7 @@ _LISTED = LISTED.split(", ")
 _SELECT_PAGE = """
   SELECT *
     FROM (SELECT *, row_number() OVER (ORDER BY occurred_at {way}, id {way}) AS step
-            FROM (SELECT {listed}, {keep} AS is_match
+            FROM (SELECT {names}, {keep} AS is_match
                     FROM runs
                    WHERE {walk}
                 ORDER BY occurred_at {way}, id {way}
@@ -42,7 +42,7 @@ ORDER BY occurred_at {way}, id {way}
 _SELECT_PAGE_OF_ALL = """
   SELECT found.*
     FROM projects
-         CROSS JOIN LATERAL (SELECT {listed}, TRUE AS is_match, 0 AS step
+         CROSS JOIN LATERAL (SELECT {names}, TRUE AS is_match, 0 AS step
                                FROM runs
                               WHERE project_id = projects.id AND {walk} AND {keep}
                            ORDER BY occurred_at {way}
@@ -97,17 +97,16 @@ _SELECT_LATENCIES = """
 GROUP BY 1, 2
 """
 
-_SELECT_TOTALS = """
+_TOTALS = """
 SELECT count(*) AS runs,
        coalesce(sum(cost_usd), 0) AS cost_usd,
        count(*) FILTER (WHERE cost_usd IS NULL) AS unpriced
-  FROM {found}
-"""
-_FOUND = "runs WHERE {walk} AND {keep}"
-_FOUND_OF_ALL = """projects
+  FROM """
+_SELECT_TOTALS = f"{_TOTALS}runs WHERE {{walk}} AND {{keep}}"
+_SELECT_TOTALS_OF_ALL = f"""{_TOTALS}projects
        CROSS JOIN LATERAL (SELECT cost_usd
                              FROM runs
-                            WHERE project_id = projects.id AND {walk} AND {keep}) AS found"""
+                            WHERE project_id = projects.id AND {{walk}} AND {{keep}}) AS found"""
 
 # The index alone answers it, so that a hundred thousand are counted in some 10 ms.
 _SELECT_NTH_NEWEST = """
@@ -187,44 +186,14 @@ ORDER BY occurred_at, id
 """
 
 
-def page_sql(conditions: Conditions, direction: Direction, *, steps: int, limit: int, columns: str = LISTED) -> str:
-    return (_SELECT_PAGE if conditions.is_of_project else _SELECT_PAGE_OF_ALL).format(
-        listed=columns,
-        keep=conditions.keep,
-        walk=conditions.walk,
-        way="DESC" if direction is Direction.OLDER else "ASC",
-        steps=steps,
-        limit=limit,
+async def _fetch(connection: Connection, conditions: Conditions, sql: str, **parts: object) -> Sequence[asyncpg.Record]:
+    """Fetch the rows of a statement with these conditions."""
+    return await connection.fetch(
+        sql.format(
+            keep=conditions.keep, walk=conditions.walk, listed=LISTED, columns=COLUMNS, latency=LATENCY, **parts
+        ),
+        *conditions.values,
     )
-
-
-def totals_sql(conditions: Conditions) -> str:
-    found = _FOUND if conditions.is_of_project else _FOUND_OF_ALL
-    return _SELECT_TOTALS.format(found=found.format(keep=conditions.keep, walk=conditions.walk))
-
-
-def sorted_sql(conditions: Conditions, column: str, *, is_ascending: bool, limit: int, offset: int) -> str:
-    way = "ASC" if is_ascending else "DESC"
-    return (_SELECT_SORTED if conditions.is_of_project else _SELECT_SORTED_OF_ALL).format(
-        columns=COLUMNS,
-        keep=conditions.keep,
-        walk=conditions.walk,
-        order=f"{column} {way} NULLS LAST, occurred_at DESC, id DESC",
-        limit=limit,
-        offset=offset,
-    )
-
-
-def nth_newest_sql(conditions: Conditions, runs: int) -> str:
-    return _SELECT_NTH_NEWEST.format(walk=conditions.walk, runs=runs)
-
-
-def extremes_sql(conditions: Conditions, *, steps: int, limit: int) -> str:
-    return _SELECT_EXTREMES.format(listed=LISTED, keep=conditions.keep, walk=conditions.walk, steps=steps, limit=limit)
-
-
-def latencies_sql(conditions: Conditions, *, steps: int) -> str:
-    return _SELECT_LATENCIES.format(latency=LATENCY, keep=conditions.keep, walk=conditions.walk, steps=steps)
 
 
 async def select_page(  # noqa: PLR0913  # The parameters of the statement, and what its rows become.
@@ -237,17 +206,17 @@ async def select_page(  # noqa: PLR0913  # The parameters of the statement, and 
     limit: int,
 ) -> Scan[AnyRun]:
     """Read up to `limit` matching runs out of the next `steps` of a project; of all projects, out of the scanned time."""
-    columns = COLUMNS if read is stored else LISTED
-    rows = await connection.fetch(
-        page_sql(conditions, direction, steps=steps, limit=limit, columns=columns), *conditions.values
-    )
+    sql = _SELECT_PAGE if conditions.is_of_project else _SELECT_PAGE_OF_ALL
+    way = "DESC" if direction is Direction.OLDER else "ASC"
+    names = COLUMNS if read is stored else LISTED
+    rows = await _fetch(connection, conditions, sql, way=way, steps=steps, limit=limit, names=names)
     has_more = len(rows) == limit or (rows and rows[-1]["step"] == steps)
     stopped_at = Place(rows[-1]["occurred_at"], rows[-1]["id"], rows[-1]["project_id"]) if has_more else None
     return Scan(tuple(read(row) for row in rows if row["is_match"]), stopped_at)
 
 
 async def select_totals(connection: Connection, conditions: Conditions) -> Totals:
-    [row] = await connection.fetch(totals_sql(conditions), *conditions.values)
+    [row] = await _fetch(connection, conditions, _SELECT_TOTALS if conditions.is_of_project else _SELECT_TOTALS_OF_ALL)
     return Totals(*row)
 
 
@@ -255,21 +224,22 @@ async def select_sorted(  # noqa: PLR0913  # The parameters of the statement.
     connection: Connection, conditions: Conditions, column: str, *, is_ascending: bool, limit: int, offset: int
 ) -> tuple[StoredRun, ...]:
     """Return the runs with the highest values of a column, or the lowest; those without a value come last."""
-    sql = sorted_sql(conditions, column, is_ascending=is_ascending, limit=limit, offset=offset)
-    return tuple(stored(row) for row in await connection.fetch(sql, *conditions.values))
+    sql = _SELECT_SORTED if conditions.is_of_project else _SELECT_SORTED_OF_ALL
+    order = f"{column} {'ASC' if is_ascending else 'DESC'} NULLS LAST, occurred_at DESC, id DESC"
+    return tuple(map(stored, await _fetch(connection, conditions, sql, order=order, limit=limit, offset=offset)))
 
 
 async def select_nth_newest(connection: Connection, conditions: Conditions, runs: int) -> datetime | None:
     """Return when the run of a project was made that so many are newer than; the conditions must be an index's alone."""
-    found: datetime | None = await connection.fetchval(nth_newest_sql(conditions, runs), *conditions.values)
-    return found
+    rows = await _fetch(connection, conditions, _SELECT_NTH_NEWEST, runs=runs)
+    return rows[0]["occurred_at"] if rows else None
 
 
 async def select_extremes(connection: Connection, conditions: Conditions, *, steps: int, limit: int) -> Extremes:
     """Read the slowest and the most expensive of the newest `steps` runs of a project."""
     lists: dict[str, list[ListedRun]] = {"slowest": [], "costliest": []}
     reached = None
-    for row in await connection.fetch(extremes_sql(conditions, steps=steps, limit=limit), *conditions.values):
+    for row in await _fetch(connection, conditions, _SELECT_EXTREMES, steps=steps, limit=limit):
         reached = row["reached"]
         lists[row["list"]].append(listed_run(row))
     return Extremes(tuple(lists["slowest"]), tuple(lists["costliest"]), reached)
@@ -279,7 +249,7 @@ async def select_latencies(
     connection: Connection, conditions: Conditions, models: Collection[Group], *, steps: int
 ) -> Latencies:
     """Read the latencies of those of a project's newest `steps` matching runs that are of these models."""
-    rows = await connection.fetch(latencies_sql(conditions, steps=steps), *conditions.values)
+    rows = await _fetch(connection, conditions, _SELECT_LATENCIES, steps=steps)
     is_whole = sum(len(row["latencies"]) for row in rows) < steps
     return Latencies(
         {

@@ -30,6 +30,19 @@ class _Entry:
     size: int
 
 
+class ReadOnce:
+    """What was read in one snapshot, so that nothing is read there twice."""
+
+    def __init__(self) -> None:
+        self._found: dict[Hashable, object] = {}
+
+    async def of(self, question: Hashable, read: Callable[[], Awaitable[Value]]) -> Value:
+        """Return the answer to a question, and read it the first time."""
+        if question not in self._found:
+            self._found[question] = await read()
+        return cast("Value", self._found[question])
+
+
 class DayMemo:
     """Answers by question, least recently used ones dropped first; the only cache of usage."""
 

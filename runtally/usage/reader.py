@@ -6,6 +6,7 @@ Closed days come from the memo, and only the time since is added up.
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Self, TypeVar
 
 from runtally.clock import DAY, start_of_day
@@ -17,10 +18,10 @@ from runtally.usage.days import boundary_queries as boundary
 from runtally.usage.days.boundary_queries import BoundaryRun
 from runtally.usage.days.version_queries import Days
 from runtally.usage.dimensions import PROJECT
-from runtally.usage.filter import Outcome, RunFilter
+from runtally.usage.filter import Outcome
 from runtally.usage.groups.groups import GroupAnswer, read_groups_of
 from runtally.usage.groups.rows import GroupRowReader
-from runtally.usage.memo import Version
+from runtally.usage.memo import ReadOnce, Version
 from runtally.usage.overview import sum_queries as project_sum_queries
 from runtally.usage.plan import (
     GroupQuestion,
@@ -66,15 +67,11 @@ class DatabaseReader:
         self.now = now
         self.midnight = start_of_day(now)
         self._since = since
-        self._days: Days | None = None
-        self._by_project: dict[tuple[RunFilter, TimeSpan], Summary] = {}
-        self._boundaries: dict[TimeSpan, tuple[BoundaryRun, ...] | None] = {}
+        self._once = ReadOnce()
 
     async def days(self) -> Days:
         """Read the versions of the days in question, once."""
-        if self._days is None:
-            self._days = await Days.read(self.connection, self.project_id, self._since)
-        return self._days
+        return await self._once.of("days", lambda: Days.read(self.connection, self.project_id, self._since))
 
     async def summary(self, question: Question) -> Summary:
         """Return the summary that answers a question: closed days from the memo, the rest from the database."""
@@ -109,9 +106,8 @@ class DatabaseReader:
 
     async def boundary_runs(self, span: TimeSpan) -> tuple[BoundaryRun, ...] | None:
         """Return the runs of all projects between a stored bucket and the end of a period; None if they are too many."""
-        if span not in self._boundaries:
-            self._boundaries[span] = await boundary.read(self.connection, self.memo, await self.days(), span, self.now)
-        return self._boundaries[span]
+        days = await self.days()
+        return await self._once.of(span, lambda: boundary.read(self.connection, self.memo, days, span, self.now))
 
     async def _closed(self, question: Question, closed: TimeSpan, days: Days) -> Summary:
         plan = summary_plan(question, closed, days.dropped_before)
@@ -159,10 +155,8 @@ class DatabaseReader:
         tomorrow, last = self.midnight + DAY, days.last_bucket
         if span.since == self.midnight and (last is None or last + GRAINS[0].length <= min(span.until, tomorrow)):
             span = TimeSpan(self.midnight, tomorrow)
-        key = question.filter, span
-        if key not in self._by_project:
-            self._by_project[key] = await project_sum_queries.select_sums(self.connection, question, span)
-        return self._by_project[key]
+        read = partial(project_sum_queries.select_sums, self.connection, question, span)
+        return await self._once.of((question.filter, span), read)
 
     async def _all_but_failed(self, question: Question, span: TimeSpan, plan: Plan) -> Summary:
         """Return all runs minus the failed ones, because stored sums are read faster than all successful runs."""

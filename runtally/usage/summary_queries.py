@@ -11,23 +11,20 @@ from typing import cast
 
 from runtally.db.database import Connection
 from runtally.models.measures import measures_named
-from runtally.models.rollup import GRAINS, RollupScope
-from runtally.usage.conditions import JOINED, Conditions, bucket_ranges, runs_during
+from runtally.usage.conditions import Conditions
 from runtally.usage.dimensions import OTHER
-from runtally.usage.groups.latency_queries import select_run_latencies
+from runtally.usage.groups.latency_queries import select_run_latencies, select_stored_latencies
 from runtally.usage.groups.queries import slices_sql
-from runtally.usage.groups.slices import PlannedQuestion, names_of, number_sql, read_group
+from runtally.usage.groups.slices import PlannedQuestion, names_of, read_group
 from runtally.usage.plan import LatencyDetail, Plan, Question, Source
-from runtally.usage.sketch import LATENCY, NO_LATENCIES, Latencies, Latency, Sketch, milliseconds_of, sketch_of_counts
+from runtally.usage.sketch import NO_LATENCIES, Latencies, sketch_of_counts
 from runtally.usage.summary import Group, Summary
 from runtally.usage.timeline import Cover
 from runtally.usage.totals import Totals, group_sum, total_of, totals_reader
-from runtally.usage.window import BucketRange, TimeSpan
+from runtally.usage.window import TimeSpan
 
 # What a row is of.
 _BUCKET, _GROUP, _BAR, _LATENCIES = range(4)
-# What a stored sketch is read for.
-_OF_BUCKET, _OF_WHOLE, _OF_BOTH = range(3)
 
 
 async def select_sums(connection: Connection, question: Question, span: TimeSpan, plan: Plan) -> Summary:
@@ -111,113 +108,15 @@ async def select_latencies_of_runs(
 async def select_sketches(
     connection: Connection, question: Question, span: TimeSpan, *, may_be_percentiles: bool = True
 ) -> Summary:
-    """Read stored latencies, those not merged yet, and those of runs without stored buckets.
-
-    With `may_be_percentiles`, of buckets whose percentiles are stored these come in place of the latencies.
-    """
-    timeline = question.during(span).timeline
-    buckets, whole = timeline.cover(GRAINS), timeline.as_one_bucket().cover(GRAINS)
-    if question.latencies is LatencyDetail.WHOLE:
-        buckets = whole
-    elif not may_be_percentiles:
-        whole = buckets
-    elif whole.runs != buckets.runs:
-        # Of a window that is older than its buckets are kept as short, they leave less to the runs for the whole.
-        of_whole = await select_sketches(connection, replace(question, latencies=LatencyDetail.WHOLE), span)
-        of_buckets = await select_sketches(connection, question, span, may_be_percentiles=False)
-        return replace(of_buckets, whole=of_whole.whole)
-    stored = _ranges_of_use(question, buckets.stored, whole.stored)
-    found = Conditions()
-    starts = found.value(list(timeline.starts), "timestamptz[]")
-    is_known = (
-        f"""p95 IS NOT NULL
-                   AND ranges.used_for = {_OF_BUCKET}
-                   AND ranges.grain * 60 = {int(question.window.interval.total_seconds())}
-                   AND {number_sql("bucket", starts)} NOT IN (SELECT number FROM waiting)"""
-        if may_be_percentiles
-        else "FALSE"
+    """Read the latencies of all runs; with `may_be_percentiles`, of buckets whose percentiles are stored only these."""
+    by_bucket, whole = await select_stored_latencies(
+        connection,
+        question.filter,
+        question.during(span).timeline,
+        question.latencies,
+        percentiles_of=question.window.interval if may_be_percentiles else None,
     )
-    sql = _sketches_sql(found, question, stored, buckets.runs, starts, is_known)
-    by_bucket: dict[int, Latencies] = {}
-    every: list[Sketch] = []
-    for use, at, latencies, counts, p50, p95 in await connection.fetch(sql, *found.values):
-        if p95 is not None:
-            by_bucket[at] = Latencies(known=Latency(milliseconds_of(p50), milliseconds_of(p95)))
-        elif latencies:
-            if use != _OF_WHOLE:
-                by_bucket[at] = by_bucket.get(at, NO_LATENCIES) + Latencies(((latencies, counts),))
-            if use != _OF_BUCKET:
-                every.append((latencies, counts))
-    return Summary(
-        question.window,
-        question.by,
-        question.bar,
-        latencies=by_bucket if question.latencies is LatencyDetail.BUCKETS else {},
-        whole=Latencies(tuple(every)),
-    )
-
-
-def _ranges_of_use(
-    question: Question, buckets: Sequence[BucketRange], whole: Sequence[BucketRange]
-) -> list[tuple[BucketRange, int]]:
-    if question.latencies is LatencyDetail.WHOLE:
-        return [(one, _OF_WHOLE) for one in whole]
-    if whole == buckets:
-        return [(one, _OF_BOTH) for one in buckets]
-    return [*((one, _OF_BUCKET) for one in buckets), *((one, _OF_WHOLE) for one in whole)]
-
-
-def _sketches_sql(  # noqa: PLR0913, PLR0917  # The parts of a statement.
-    found: Conditions,
-    question: Question,
-    stored: Sequence[tuple[BucketRange, int]],
-    rest: Sequence[TimeSpan],
-    starts: str,
-    is_known: str,
-) -> str:
-    project_id = question.filter.project_id
-    scope = found.value(RollupScope(project_id).key)
-    ranges = (
-        bucket_ranges(found, [one for one, _ in stored]),
-        found.value([used_for for _, used_for in stored], "smallint[]"),
-    )
-    whose = "TRUE" if project_id is None else f"project_id = {scope}"
-    # They are one time, as only the ends of a span are left to the runs.
-    start = question.window.start
-    since = min((one.since for one, _ in stored), default=start)
-    until = max((one.until for one, _ in stored), default=start)
-    binned = "array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency), NULL, NULL"
-    of_runs = "".join(
-        f"""
-   UNION ALL
-  SELECT {_OF_BOTH}, number, {binned}
-    FROM (SELECT {number_sql("occurred_at", starts)} AS number, {LATENCY} AS latency, count(*)::int AS runs
-            FROM {runs_during(found, question.filter, one)} AND latency_ms IS NOT NULL
-        GROUP BY 1, 2) AS binned
-GROUP BY number"""
-        for one in rest
-    )
-    return f"""
-WITH waiting AS (
-  SELECT {number_sql("bucket", starts)} AS number, latency, sum(runs)::int AS runs
-    FROM latency_deltas CROSS JOIN unnest(latencies, counts) AS each (latency, runs)
-   WHERE {whose} AND bucket >= {found.value(since, "timestamptz")} AND bucket < {found.value(until, "timestamptz")}
-GROUP BY 1, 2
-)
-  SELECT used_for,
-         number,
-         CASE WHEN NOT is_known THEN latencies END AS latencies,
-         CASE WHEN NOT is_known THEN counts END AS counts,
-         CASE WHEN is_known THEN p50 END AS p50,
-         CASE WHEN is_known THEN p95 END AS p95
-    FROM (SELECT ranges.used_for, {number_sql("bucket", starts)} AS number, latencies, counts, p50, p95, {is_known} AS is_known
-            FROM unnest({", ".join(ranges)}) AS ranges (grain, since, until, used_for)
-                 {JOINED.format(rows="latency_sketches", scope=scope)}) AS stored
-   UNION ALL
-  SELECT {_OF_BOTH}, number, {binned}
-    FROM waiting
-GROUP BY number{of_runs}
-"""
+    return Summary(question.window, question.by, question.bar, latencies=by_bucket, whole=whole)
 
 
 def _with_latencies(summary: Summary, question: Question, by_bucket: Mapping[int, Latencies]) -> Summary:

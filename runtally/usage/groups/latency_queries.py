@@ -2,10 +2,12 @@
 
 from collections import Counter
 from collections.abc import Collection, Sequence
+from datetime import timedelta
 
 from runtally.db.database import Connection
-from runtally.models.rollup import RollupScope
-from runtally.usage.conditions import Conditions, stored_in
+from runtally.models.rollup import GRAINS, RollupScope
+from runtally.usage.conditions import JOINED, Conditions, bucket_ranges, runs_during
+from runtally.usage.filter import RunFilter
 from runtally.usage.groups.slices import (
     ANY,
     DAY_START,
@@ -23,8 +25,13 @@ from runtally.usage.groups.slices import (
     read_group,
     runs_sql,
 )
-from runtally.usage.plan import Group
+from runtally.usage.plan import Group, LatencyDetail
+from runtally.usage.sketch import LATENCY, NO_LATENCIES, Latencies, Latency, Sketch, milliseconds_of
+from runtally.usage.timeline import Timeline
 from runtally.usage.window import TimeSpan
+
+# What a stored sketch is read for.
+_OF_BUCKET, _OF_WHOLE, _OF_BOTH = range(3)
 
 
 async def select_run_latencies(
@@ -107,30 +114,85 @@ GROUP BY 1, 2"""
     }
 
 
-async def select_sketch_latencies(connection: Connection, asked: PlannedQuestion) -> dict[SliceKey, Counter[int]]:
-    """Read the stored latencies of a project, or of all, and those not merged yet."""
-    found, question = Conditions(), asked.question
-    starts = found.value(list(question.timeline.starts), "timestamptz[]")
-    scope = found.value(RollupScope(question.filter.project_id).key)
-    whose = "TRUE" if question.filter.project_id is None else f"project_id = {scope}"
-    stored = asked.plan.latency_cover.stored
-    times = " OR ".join(
-        f"bucket >= {found.value(one.since, 'timestamptz')} AND bucket < {found.value(one.until, 'timestamptz')}"
-        for one in stored
+async def select_stored_latencies(
+    connection: Connection,
+    run_filter: RunFilter,
+    timeline: Timeline,
+    detail: LatencyDetail,
+    *,
+    percentiles_of: timedelta | None = None,
+) -> tuple[dict[int, Latencies], Latencies]:
+    """Read the stored latencies of a project, or of all, those not merged yet, and those of runs without stored buckets.
+
+    They are those of each bucket, if asked for, and of the whole time. Of buckets as long as `percentiles_of` whose percentiles
+    are stored, these come in place of the latencies.
+    """
+    buckets, whole = timeline.cover(GRAINS), timeline.as_one_bucket().cover(GRAINS)
+    if detail is LatencyDetail.WHOLE:
+        buckets = whole
+    elif percentiles_of is None:
+        whole = buckets
+    elif whole.runs != buckets.runs:
+        # Where short buckets have expired, the whole is read from longer ones, so that fewer runs are read.
+        _, of_whole = await select_stored_latencies(connection, run_filter, timeline, LatencyDetail.WHOLE)
+        of_buckets, _ = await select_stored_latencies(connection, run_filter, timeline, detail)
+        return of_buckets, of_whole
+    uses = [(_OF_BOTH, buckets)] if whole == buckets else [(_OF_BUCKET, buckets), (_OF_WHOLE, whole)]
+    stored = [(one, use) for use, cover in uses for one in cover.stored]
+    ranges = [one for one, _ in stored]
+    found, project_id = Conditions(), run_filter.project_id
+    starts = found.value(list(timeline.starts), "timestamptz[]")
+    scope = found.value(RollupScope(project_id).key)
+    columns = f"{bucket_ranges(found, ranges)}, {found.value([use for _, use in stored], 'smallint[]')}"
+    # They are one time, as only the ends of a span are left to the runs.
+    since = found.value(min((one.since for one in ranges), default=timeline.span.since), "timestamptz")
+    until = found.value(max((one.until for one in ranges), default=timeline.span.since), "timestamptz")
+    is_known = "FALSE"
+    if percentiles_of is not None:
+        is_known = f"""p95 IS NOT NULL
+                   AND ranges.used_for = {_OF_BUCKET}
+                   AND ranges.grain * 60 = {int(percentiles_of.total_seconds())}
+                   AND {number_sql("bucket", starts)} NOT IN (SELECT number FROM waiting)"""
+    binned = "array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency), NULL, NULL"
+    of_runs = "".join(
+        f"""
+   UNION ALL
+  SELECT {_OF_BOTH}, number, {binned}
+    FROM (SELECT {number_sql("occurred_at", starts)} AS number, {LATENCY} AS latency, count(*)::int AS runs
+            FROM {runs_during(found, run_filter, one)} AND latency_ms IS NOT NULL
+        GROUP BY 1, 2) AS binned
+GROUP BY number"""
+        for one in buckets.runs
     )
-    rows = await connection.fetch(
-        f"""SELECT number, array_agg(latency), array_agg(n)
-    FROM (SELECT number, latency, sum(n)::bigint AS n
-            FROM (SELECT {number_sql("bucket", starts)} AS number, latencies, counts
-                    FROM {stored_in(found, stored, "latency_sketches", scope)}
-                   UNION ALL
-                  SELECT {number_sql("bucket", starts)}, latencies, counts
-                    FROM latency_deltas
-                   WHERE {whose} AND ({times})) AS sketches
-                 CROSS JOIN LATERAL unnest(latencies, counts) AS bin (latency, n)
-        GROUP BY 1, 2
-          HAVING sum(n) <> 0) AS binned
-GROUP BY number""",
-        *found.values,
-    )
-    return {(number, ()): Counter(dict(zip(latencies, counts, strict=True))) for number, latencies, counts in rows}
+    sql = f"""
+WITH waiting AS (
+  SELECT {number_sql("bucket", starts)} AS number, latency, sum(runs)::int AS runs
+    FROM latency_deltas CROSS JOIN unnest(latencies, counts) AS each (latency, runs)
+   WHERE {"TRUE" if project_id is None else f"project_id = {scope}"} AND bucket >= {since} AND bucket < {until}
+GROUP BY 1, 2
+)
+  SELECT used_for,
+         number,
+         CASE WHEN NOT is_known THEN latencies END AS latencies,
+         CASE WHEN NOT is_known THEN counts END AS counts,
+         p50,
+         p95
+    FROM (SELECT ranges.used_for, {number_sql("bucket", starts)} AS number, latencies, counts, p50, p95, {is_known} AS is_known
+            FROM unnest({columns}) AS ranges (grain, since, until, used_for)
+                 {JOINED.format(rows="latency_sketches", scope=scope)}) AS stored
+   UNION ALL
+  SELECT {_OF_BOTH}, number, {binned}
+    FROM waiting
+GROUP BY number{of_runs}
+"""
+    by_bucket: dict[int, Latencies] = {}
+    every: list[Sketch] = []
+    for use, at, latencies, counts, p50, p95 in await connection.fetch(sql, *found.values):
+        if latencies is None:
+            by_bucket[at] = Latencies(known=Latency(milliseconds_of(p50), milliseconds_of(p95)))
+        elif latencies:
+            if use != _OF_WHOLE:
+                by_bucket[at] = by_bucket.get(at, NO_LATENCIES) + Latencies(((latencies, counts),))
+            if use != _OF_BUCKET:
+                every.append((latencies, counts))
+    return by_bucket if detail is LatencyDetail.BUCKETS else {}, Latencies(tuple(every))

@@ -6,10 +6,9 @@ are archived are read as well, if all that left the database are.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Coroutine, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 from runtally.clock import DAY, start_of_day
@@ -33,11 +32,12 @@ from runtally.usage.groups.derived import (
 from runtally.usage.groups.queries import GroupRows, TrackedState
 from runtally.usage.groups.ranks import Ranks
 from runtally.usage.groups.slices import ANY_VALUE, PlannedQuestion, SliceKey, WaitingRuns, select_waiting
-from runtally.usage.memo import DayMemo, Version
+from runtally.usage.memo import DayMemo, ReadOnce, Version
 from runtally.usage.overview.project_queries import select_dropped_before
 from runtally.usage.plan import (
     Group,
     GroupQuestion,
+    LatencyDetail,
     Plan,
     Source,
     keeps_all_but_failed,
@@ -64,12 +64,7 @@ class GroupRowReader:
         self.memo = memo
         self.days: Days | None = None
         """The days of the questions, where they were read already."""
-        self._missing: dict[tuple[str | None, TimeSpan], bool] = {}
-        self._tracked: dict[tuple[str | None, str], TrackedState] = {}
-        self._waiting: dict[tuple[str | None, str | None], WaitingRuns] = {}
-        self._hidden: dict[Hashable, Sequence[datetime]] = {}
-        self._runs: dict[Hashable, int] = {}
-        self._hours: dict[tuple[str, TimeSpan], Version] = {}
+        self._once = ReadOnce()
 
     @classmethod
     def over(cls, connection: "Connection | GroupRowReader", memo: DayMemo | None = None) -> "GroupRowReader":
@@ -86,17 +81,14 @@ class GroupRowReader:
         if key is None or key.tracked_as is None:
             return TrackedState()
         place = project_id, key.tracked_as
-        if place not in self._tracked:
-            self._tracked[place] = await group_queries.select_tracked(self.connection, *place)
-        return self._tracked[place]
+        return await self._once.of(("tracked", place), lambda: group_queries.select_tracked(self.connection, *place))
 
     async def hours(self, project_id: str | None, span: TimeSpan) -> Version:
         """Return a value that changes whenever a run of these hours changes; None for all projects. Read once."""
         if project_id is None:
             return None
-        if (project_id, span) not in self._hours:
-            self._hours[project_id, span] = await select_hours(self.connection, project_id, *span)
-        return self._hours[project_id, span]
+        asked = self.connection, project_id, *span
+        return await self._once.of(("hours", project_id, span), lambda: select_hours(*asked))
 
     async def ranks(self, question: GroupQuestion, most: int | None = None) -> Ranks:
         """Read the rank of each group, or of so many with the highest, and of the group without a value.
@@ -208,20 +200,28 @@ class GroupRowReader:
         """Read the latencies that a plan's stored sums and runs have, and add those of archived runs."""
         by, plan = asked.question.by, asked.plan
         readings: list[Coroutine[Any, Any, Mapping[SliceKey, Counter[int]]]] = []
-        if plan.latency_cover.stored and plan.latencies is Source.SKETCHES:
-            readings.append(group_latency_queries.select_sketch_latencies(self.connection, asked))
+        if plan.latencies is Source.SKETCHES:
+            readings.append(self._stored_latencies(asked.question))
         elif plan.latency_cover.stored:
             place = by.index(asked.key) if by else 0
             values = [value for group in named or () if group and (value := group[place]) not in {None, OTHER}]
             readings.append(group_latency_queries.select_value_latencies(self.connection, asked, values))
-        readings += [
-            group_latency_queries.select_run_latencies(self.connection, asked, span, named)
-            for span in plan.latency_cover.runs
-        ]
+        if plan.latencies is not Source.SKETCHES:
+            readings += [
+                group_latency_queries.select_run_latencies(self.connection, asked, span, named)
+                for span in plan.latency_cover.runs
+            ]
         found: Counts = defaultdict(Counter)
         for more in (of_old, *await self.reads.each(readings)):
             _add(found, more)
         return found
+
+    async def _stored_latencies(self, question: GroupQuestion) -> Counts:
+        of_buckets, _ = await group_latency_queries.select_stored_latencies(
+            self.connection, question.filter, question.timeline, LatencyDetail.BUCKETS
+        )
+        merged = {number: one.merged().sketches for number, one in of_buckets.items()}
+        return {(number, ()): Counter(dict(zip(*sketch, strict=True))) for number, [sketch] in merged.items()}
 
     async def _readable(self, question: GroupQuestion) -> PlannedQuestion:
         """Plan a question, and read the slices of its runs that are archived. Raises `DimensionNotTracked`."""
@@ -245,10 +245,9 @@ class GroupRowReader:
         if state.is_waiting:
             asked = replace(asked, waiting=await self._waiting_on(asked))
         if plan.cover.stored and question.filter.value_of(key) is not None:
-            place = question.filter, key, plan.cover.stored
-            if place not in self._hidden:
-                self._hidden[place] = await group_queries.select_hidden_days(self.connection, asked)
-            plan = plan.without([TimeSpan(day, day + DAY) for day in self._hidden[place]])
+            place = "hidden", question.filter, key, plan.cover.stored
+            hidden = await self._once.of(place, lambda: group_queries.select_hidden_days(self.connection, asked))
+            plan = plan.without([TimeSpan(day, day + DAY) for day in hidden])
         return replace(asked, plan=plan)
 
     async def _waiting_on(self, asked: PlannedQuestion) -> WaitingRuns | None:
@@ -256,11 +255,9 @@ class GroupRowReader:
         stored = (*asked.plan.cover.stored, *asked.plan.latency_cover.stored)
         if not stored:
             return None
-        place = asked.question.filter.project_id, asked.key.tracked_as
-        if place not in self._waiting:
-            self._waiting[place] = await select_waiting(self.connection, asked)
+        place = "waiting", asked.question.filter.project_id, asked.key.tracked_as
+        found = await self._once.of(place, lambda: select_waiting(self.connection, asked))
         first, last = min(one.since for one in stored).date(), max(one.until for one in stored).date()
-        found = self._waiting[place]
         return found if any(first <= day <= last for day in found.days) else None
 
     async def _archived_spans(
@@ -296,21 +293,17 @@ class GroupRowReader:
             of_days = sum(map(self.days.runs_in, spans))
             if of_days <= MAX_RUNS_READ:
                 return of_days
-        place = question.filter.as_indexed, plan.rest_of, tuple(spans)
-        if place not in self._runs:
-            found = await group_queries.count_runs(self.connection, question, plan.rest_of, spans, MAX_RUNS_READ)
-            self._runs[place] = found
-        return self._runs[place]
+        place = "runs", question.filter.as_indexed, plan.rest_of, tuple(spans)
+        asked = self.connection, question, plan.rest_of, spans, MAX_RUNS_READ
+        return await self._once.of(place, lambda: group_queries.count_runs(*asked))
 
     async def _are_missing(self, question: GroupQuestion, span: TimeSpan) -> bool:
         """Return whether runs of a span were dropped without being archived; asked once for each span."""
         if self.archive is None:
             return True
-        place = question.filter.project_id, span
-        if place not in self._missing:
-            with _explained():
-                self._missing[place] = await self.archive.missing_in(self.connection, question, span) != 0
-        return self._missing[place]
+        place, missing_in = ("missing", question.filter.project_id, span), self.archive.missing_in
+        with _explained():
+            return await self._once.of(place, lambda: missing_in(self.connection, question, span)) != 0
 
 
 @contextmanager

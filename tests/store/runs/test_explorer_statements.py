@@ -1,16 +1,20 @@
 """Each statement of the run explorer fits the schema, whatever is filtered by."""
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
+from typing import Any
 
 import pytest
 
 from runtally.db.database import Connection
-from runtally.runs.queries import COLUMNS, extremes_sql, latencies_sql, nth_newest_sql, page_sql, sorted_sql, totals_sql
+from runtally.models.run import StoredRun
+from runtally.runs import queries
 from runtally.runs.scan import conditions_of
 from runtally.runs.sorting import SortKey
-from runtally.runs.values import Direction, Place, Position, ScanBounds
+from runtally.runs.values import Direction, Extremes, Latencies, Place, Position, Scan, ScanBounds, Totals
+from runtally.usage.conditions import Conditions
 from runtally.usage.filter import Outcome, Period, RunFilter
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -34,7 +38,7 @@ NARROW = RunFilter(
 )
 
 
-def explorer() -> Iterator[tuple[str, str]]:
+def explorer() -> Iterator[tuple[str, Callable[..., Awaitable[object]]]]:
     """What the run explorer asks, from the plainest filter to the narrowest."""
     plain = conditions_of(RunFilter(project_id="p"), NOW)
     narrow = conditions_of(NARROW, NOW, Position(Direction.NEWER, PLACE))
@@ -48,18 +52,29 @@ def explorer() -> Iterator[tuple[str, str]]:
         "all projects, within a bounds": (of_all, Direction.OLDER),
     }
     for name, (conditions, direction) in cases.items():
-        yield f"page: {name}", page_sql(conditions, direction, steps=20_000, limit=51)
-        yield f"totals: {name}", totals_sql(conditions)
+        yield f"page: {name}", partial(page_of, conditions, direction, queries.listed_run)
+        yield f"totals: {name}", partial(queries.select_totals, conditions=conditions)
         for key in SortKey:
-            yield f"sorted by {key}: {name}", sorted_sql(conditions, key, is_ascending=False, limit=51, offset=50)
-    yield "extremes: every filter", extremes_sql(narrow, steps=5_000, limit=5)
-    yield "how far to look back: a project", nth_newest_sql(plain, 100_000)
-    yield "latencies: a project", latencies_sql(plain, steps=10_000)
+            yield f"sorted by {key}: {name}", partial(sorted_by, conditions, key)
+    yield "extremes: every filter", partial(queries.select_extremes, conditions=narrow, steps=5_000, limit=5)
+    yield "how far to look back: a project", partial(queries.select_nth_newest, conditions=plain, runs=100_000)
+    yield "latencies: a project", partial(queries.select_latencies, conditions=plain, models=(), steps=10_000)
     for name, conditions in {"every filter": narrow, "all projects, within a bounds": of_all}.items():
-        sql = page_sql(conditions, Direction.OLDER, steps=20_000, limit=2_000, columns=COLUMNS)
-        yield f"export: {name}", sql
+        yield f"export: {name}", partial(page_of, conditions, Direction.OLDER, queries.stored)
 
 
-@pytest.mark.parametrize("statement", [pytest.param(sql, id=name) for name, sql in explorer()])
-async def test_the_statement_fits_the_schema(connection: Connection, statement: str) -> None:
-    assert await connection.prepare(statement)
+async def page_of(
+    conditions: Conditions, direction: Direction, read: Callable[..., Any], connection: Connection
+) -> Scan[Any]:
+    return await queries.select_page(connection, conditions, direction, read, steps=20_000, limit=51)
+
+
+async def sorted_by(conditions: Conditions, key: SortKey, connection: Connection) -> tuple[StoredRun, ...]:
+    return await queries.select_sorted(connection, conditions, key, is_ascending=False, limit=51, offset=50)
+
+
+@pytest.mark.parametrize("ask", [pytest.param(ask, id=name) for name, ask in explorer()])
+async def test_the_statement_fits_the_schema(connection: Connection, ask: Callable[..., Awaitable[object]]) -> None:
+    found = await ask(connection=connection)
+
+    assert isinstance(found, Scan | Totals | Extremes | Latencies | tuple | datetime | None)
