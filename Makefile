@@ -120,7 +120,7 @@ lighthouse: $(VENV)/.synced-dev ## Measure the pages with Lighthouse and on a sl
 bench: $(VENV)/.synced-bench ## Measure speed, 40 min; parts of it: ROWS=1,2,8 SIZES=0.1,1 SHORT=1
 	@exec $(BIN)/python -m benchmarks
 
-package: $(BIN)/uv ## Build the wheel and the source package into dist/
+package: clients ## Build the wheel, which serves the clients, and the source package into dist/
 	@rm -f dist/runtally-[0-9]*.whl dist/runtally-[0-9]*.tar.gz
 	@$(BIN)/uv build --quiet --out-dir dist
 
@@ -131,7 +131,7 @@ clients: $(VENV)/.synced ## Build the clients into dist/: a wheel, and with Node
 	  && npm ci --silent --no-audit --no-fund --ignore-scripts && npm pack --silent --pack-destination ../../dist > /dev/null; fi
 	@ls dist
 
-release: package clients ## Build all packages into dist/, with what they consist of (CycloneDX) and their checksums
+release: package ## Build all packages into dist/, with what they consist of (CycloneDX) and their checksums
 	@$(BIN)/uv export --quiet --no-dev --no-emit-project --format requirements-txt | $(BIN)/uv tool run --quiet --from cyclonedx-bom==7.3.0 \
 	  cyclonedx-py requirements - --output-reproducible --output-file dist/runtally.cdx.json
 	@cd dist && rm -f SHA256SUMS && sha256sum *.whl *.tar.gz *.tgz *.json > SHA256SUMS && cat SHA256SUMS

@@ -1,4 +1,6 @@
-"""Puts the folders and guides that the service reads into the wheel, below `runtally/_files`, and the commit into each package.
+"""Puts the folders, guides and built clients that the service reads into the wheel, and the commit into each package.
+
+They are below `runtally/_files`.
 
 Top-level folders of a wheel land beside every other package: `alembic` would land inside the library of that name. An
 editable install gets no copies, which would go stale; it reads the checkout.
@@ -31,6 +33,13 @@ class Files(BuildHookInterface):  # type: ignore[type-arg]  # hatchling leaves i
         if self.target_name == "wheel":
             guides = [f"docs/{guide.name}" for guide in Path(self.root, "docs").glob("*.md")]
             included |= {path: f"runtally/_files/{path}" for path in (*FOLDERS, *guides)}
+        # The server that this becomes has no other place to take them from. Those of another version are left out.
+        release = self.metadata.version
+        for name in (f"runtally_client-{release}-py3-none-any.whl", f"runtally-{release}.tgz"):
+            if Path(self.root, "dist", name).is_file():
+                included[f"dist/{name}"] = (
+                    f"dist/{name}" if self.target_name == "sdist" else f"runtally/_files/clients/{name}"
+                )
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002  # hatchling's interface.
         if version != "editable":

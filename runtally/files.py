@@ -13,6 +13,8 @@ _PACKED = Path(__file__).resolve().parent / "_files"
 IS_CHECKOUT = not _PACKED.is_dir()
 ROOT = CHECKOUT if IS_CHECKOUT else _PACKED
 """The folder with `alembic`, `docs`, `static` and `templates`."""
+CLIENTS = CHECKOUT / "dist" if IS_CHECKOUT else ROOT / "clients"
+"""The folder with the packages of the clients, as far as they were built."""
 
 START_COMMAND = "make run" if IS_CHECKOUT else "runtally serve --provision"
 """The command that starts the service and creates missing keys."""

@@ -12,8 +12,9 @@ from quart.wrappers.response import IterableBody
 
 from api.access import public
 from api.reply import gzipped
+from runtally import PYTHON_CLIENT, TYPESCRIPT_CLIENT
 from runtally.errors import NotFound
-from runtally.files import ROOT
+from runtally.files import CLIENTS, ROOT
 
 STATIC = ROOT / "static"
 _ROOT = str(STATIC)
@@ -81,6 +82,23 @@ async def show(path: str) -> ResponseReturnValue:
     is_current = path.startswith(VENDORED) or request.args.get("v") == _digest(STATIC / path)
     response.headers["Cache-Control"] = FOREVER if is_current else BRIEFLY
     return response
+
+
+@blueprint.get("/clients/<name>")
+@public
+async def client(name: str) -> ResponseReturnValue:
+    """Serve the package of a client, in the version of the server, to `pip` and `npm`, which cannot sign in."""
+    if name not in served_clients():
+        raise NotFound("This server has no such package of a client; `make clients` builds both in a checkout.")
+    kind = "application/zip" if name == PYTHON_CLIENT else "application/gzip"
+    response = await send_from_directory(CLIENTS, name, mimetype=kind)
+    response.headers["Cache-Control"] = BRIEFLY
+    return response
+
+
+def served_clients() -> frozenset[str]:
+    """Return the names of the packages of clients that were built with this server."""
+    return frozenset(name for name in (PYTHON_CLIENT, TYPESCRIPT_CLIENT) if (CLIENTS / name).is_file())
 
 
 async def compress(response: Response) -> Response:

@@ -7,6 +7,7 @@ from urllib.parse import quote, urlencode
 
 from msgspec import Struct
 
+from runtally import PYTHON_CLIENT, TYPESCRIPT_CLIENT
 from runtally.access.scopes import Scope
 
 EXAMPLE_PROJECT = "my-project"
@@ -65,8 +66,10 @@ class Way(Struct, frozen=True):
     note: str = ""
 
 
-def ways_to_send(server_url: str, key: str, project_id: str, *, names_project: bool) -> tuple[Way, ...]:
-    """Return each way, with this key. With `names_project` OTLP sends the project along, as a shared key opens all."""
+def ways_to_send(
+    server_url: str, key: str, project_id: str, *, names_project: bool, clients: Collection[str] = ()
+) -> tuple[Way, ...]:
+    """Return each way, with this key; `clients` are the packages that the server serves. With `names_project` OTLP sends the project along, as a shared key opens all."""
     curl, python, typescript = snippets(server_url, key, project_id, (Scope.RUNS_WRITE,))
     endpoint = f"{server_url}/api/otlp/p/{quote(project_id, safe='')}" if names_project else server_url
     return (
@@ -84,8 +87,8 @@ def ways_to_send(server_url: str, key: str, project_id: str, *, names_project: b
             "Record each call of OpenAI's, Anthropic's and Google's SDKs and of LiteLLM. The last line sends a first run.",
             "sending",
             "python",
-            (Snippet("python-install", "Install", "pip install dist/runtally_client-*.whl"), python),
-            _BUILT,
+            (_install("python", "pip install", server_url, PYTHON_CLIENT, clients), python),
+            _ABOUT_CLIENT if PYTHON_CLIENT in clients else f"{_BUILT} {_ABOUT_CLIENT}",
         ),
         Way(
             "typescript",
@@ -94,8 +97,8 @@ def ways_to_send(server_url: str, key: str, project_id: str, *, names_project: b
             "The last line sends a first run.",
             "sending",
             "typescript",
-            (Snippet("typescript-install", "Install", "npm install dist/runtally-0.1.0.tgz"), typescript),
-            _BUILT,
+            (_install("typescript", "npm install", server_url, TYPESCRIPT_CLIENT, clients), typescript),
+            _ABOUT_CLIENT if TYPESCRIPT_CLIENT in clients else f"{_BUILT} {_ABOUT_CLIENT}",
         ),
         _litellm(endpoint, key),
         _langfuse(server_url, key, project_id),
@@ -104,7 +107,14 @@ def ways_to_send(server_url: str, key: str, project_id: str, *, names_project: b
     )
 
 
-_BUILT = "`make clients` builds the package in a checkout of Runtally. It has no dependencies, sends in the background, and never fails your call."
+def _install(id_: str, command: str, server_url: str, name: str, clients: Collection[str]) -> Snippet:
+    """Return the command that installs a client from this server, or from a checkout where the server has none."""
+    place = shlex.quote(f"{server_url}/clients/{name}") if name in clients else f"dist/{name}"
+    return Snippet(f"{id_}-install", "Install", f"{command} {place}")
+
+
+_BUILT = "`make clients` builds the package in a checkout of Runtally."
+_ABOUT_CLIENT = "It has no dependencies, sends in the background, and never fails your call."
 _NO_CONTENT = "Prompts and completions are dropped on arrival; these settings keep most of them from being sent at all."
 
 

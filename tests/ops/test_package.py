@@ -3,13 +3,15 @@
 import shlex
 import subprocess
 import sys
+import tarfile
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
-from runtally import BUILD, COMMIT
+from runtally import BUILD, COMMIT, PYTHON_CLIENT, TYPESCRIPT_CLIENT
 from runtally.files import CHECKOUT
 from tests.folders import open_folder
 from tests.ops.processes import run, started, until
@@ -96,6 +98,24 @@ def test_the_installed_service_migrates_and_serves_a_page_a_static_file_a_chart_
     assert "export.parquet" not in runs.text
     assert parquet.status_code == 501
     assert "runtally[parquet]" in parquet.text
+
+
+def test_a_package_that_is_built_after_the_clients_holds_those_of_its_version(installed: Path, tmp_path: Path) -> None:
+    [source] = installed.parent.parent.glob("*.tar.gz")
+    with tarfile.open(source) as packed:
+        packed.extractall(tmp_path, filter="data")
+    [root] = tmp_path.iterdir()
+    (root / "dist").mkdir(exist_ok=True)
+    for name in (PYTHON_CLIENT, TYPESCRIPT_CLIENT, "runtally-0.0.9.tgz"):
+        (root / "dist" / name).write_text(name)
+
+    uv("build", "--no-build-isolation", "--python", sys.executable, "--out-dir", str(tmp_path), str(root))
+
+    [wheel] = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as found:
+        assert {name for name in found.namelist() if "/clients/" in name} == {
+            f"runtally/_files/clients/{name}" for name in (PYTHON_CLIENT, TYPESCRIPT_CLIENT)
+        }
 
 
 def test_the_package_says_of_which_commit_it_is(installed: Path, data_dir: Path) -> None:

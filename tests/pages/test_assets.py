@@ -2,12 +2,16 @@
 
 import gzip
 import re
+from pathlib import Path
 
 import pytest
 from quart.typing import TestClientProtocol as Browser
 
+from runtally import PYTHON_CLIENT, TYPESCRIPT_CLIENT
 from tests.pages.looking import html_of
+from webapp import assets
 from webapp.assets import STATIC
+from webapp.snippets import ways_to_send
 
 HTMX = "/static/vendor/htmx.org@4.0.1/htmx-and-preload.min.js"
 FOREVER = "public, max-age=31536000, immutable"
@@ -94,3 +98,29 @@ async def test_nothing_outside_the_folder_is_served(reader: Browser) -> None:
 @pytest.mark.parametrize("path", ["a" * 256, "é" * 128, "a/" * 3_000, "a%00b"])
 async def test_a_path_that_no_file_can_have_is_404(reader: Browser, path: str) -> None:
     assert (await reader.get(f"/static/{path}")).status_code == 404
+
+
+async def test_the_server_serves_the_clients_that_it_has_to_who_is_not_signed_in(
+    stranger: Browser, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / PYTHON_CLIENT).write_bytes(b"a wheel")
+    (tmp_path / "secret").write_text("of another")
+    monkeypatch.setattr(assets, "CLIENTS", tmp_path)
+
+    found = await stranger.get(f"/clients/{PYTHON_CLIENT}")
+    again = await stranger.get(f"/clients/{PYTHON_CLIENT}", headers={"If-None-Match": found.headers["ETag"]})
+    missing = [await stranger.get(f"/clients/{name}") for name in (TYPESCRIPT_CLIENT, "secret", "..%2Fsecret")]
+
+    assert (await found.get_data(as_text=False), found.content_type) == (b"a wheel", "application/zip")
+    assert found.headers["Cache-Control"] == "public, max-age=300"
+    assert again.status_code == 304
+    assert [one.status_code for one in missing] == [404, 404, 404]
+    installs = {
+        way.id: (way.snippets[0].text, "make clients" in way.note)
+        for way in ways_to_send("https://r.example", "k", "p", names_project=False, clients=assets.served_clients())
+        if way.id in {"python", "typescript"}
+    }
+    assert installs == {
+        "python": (f"pip install https://r.example/clients/{PYTHON_CLIENT}", False),
+        "typescript": (f"npm install dist/{TYPESCRIPT_CLIENT}", True),
+    }

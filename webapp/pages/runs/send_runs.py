@@ -20,6 +20,7 @@ from runtally.fields import parse_project_id
 from runtally.models.project import ApiKey, Project
 from webapp import formats
 from webapp.addresses import address_of, chosen_project, server_url
+from webapp.assets import served_clients
 from webapp.form import Form, sent_form
 from webapp.pages.admin.clients import clients_table
 from webapp.rendering import Page, done, no_content, render, see_other
@@ -174,7 +175,7 @@ async def _clients(project_id: str) -> Table | None:
 
 def _ways(project_id: str, key: str) -> tuple[Way, ...]:
     names_project = not services().settings.ingest_project_keys
-    return ways_to_send(server_url(), key, project_id, names_project=names_project)
+    return ways_to_send(server_url(), key, project_id, names_project=names_project, clients=served_clients())
 
 
 def _arrival(project_id: str, project: Project | None, key: ApiKey | None) -> ArrivalPage:
