@@ -267,7 +267,7 @@ async def test_the_api_asks_each_route_for_its_own_credentials(
             of_rule = answers[_rule_name(rule)]  # Audit, bills and erasures are of the whole installation.
             if rule.rule.startswith(("/api/audit", "/api/bills", "/api/erasures")):
                 of_rule = {None: {401}, Scope.ADMIN: {200, 400, 404}}.get(scope, {403})
-            elif rule.rule == "/api/runs":
+            elif rule.rule in {"/api/runs", "/api/sessions"}:
                 of_rule = {None: {401}, Scope.RUNS_READ: {200}, Scope.ADMIN: {200, 400}}.get(scope, {403})
             elif closed_app.view_functions[rule.endpoint].__module__.startswith("api.managed"):
                 # Each kind has a scope of its own, which is asked for once the body says which project it is of.
