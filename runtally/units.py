@@ -237,6 +237,11 @@ def read_units(sent: Mapping[str, Any], wrong: list[Detail]) -> dict[str, int | 
     return counts or None
 
 
+def exact(counts: Mapping[str, float]) -> dict[str, int | Decimal]:
+    """Return counts with the decimals that a float was written with."""
+    return {name: Decimal(str(count)) if isinstance(count, float) else count for name, count in counts.items()}
+
+
 def _must_be(unit: Unit | None) -> str:
     whole = "a whole number" if unit and unit.measured is not Measured.SECONDS else "a number"
     return f"must be {whole} from 0 to 2^53 - 1" if unit else "must map names to numbers from 0 to 2^53 - 1"

@@ -91,8 +91,8 @@ FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
             "metadata.usage_object", "gen_ai.usage.input_token_details", "mlflow.chat.tokenUsage",
         ),
     ),
-    "written_1h": (
-        parse.count, "`units.cacheWrite1h`",
+    "units": (
+        lambda value: parse.long_writes(parse.count(value)), "`units`: `cacheWrite1h`, and what else a vendor's object has",
         (
             "anthropic.usage.cache_creation.ephemeral_1h_input_tokens", "langfuse.observation.usage_details",
             "ai.response.providerMetadata", "langsmith.metadata.usage_metadata", "metadata.usage_object",
@@ -113,8 +113,12 @@ FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
         parse.text, "`serviceTier`, that of the answer first",
         (
             "openai.response.service_tier", "gen_ai.openai.response.service_tier", "ai.response.providerMetadata",
-            "langsmith.metadata.usage_metadata", "openai.request.service_tier", "gen_ai.openai.request.service_tier",
+            "langsmith.metadata.usage_metadata", "langfuse.observation.usage_details", "metadata.usage_object", "openai.request.service_tier", "gen_ai.openai.request.service_tier",
         ),
+    ),
+    "region": (
+        parse.text, "`region`",
+        ("langfuse.observation.usage_details", "langsmith.metadata.usage_metadata", "metadata.usage_object"),
     ),
     "vendor_input": (
         parse.count, "Anthropic's own count, which shows whether the input includes cached tokens",
@@ -148,7 +152,7 @@ FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
         parse.count, "a total, which shows what the counts include",
         (
             "gen_ai.usage.total_tokens", "llm.usage.total_tokens", "llm.token_count.total", "ai.usage.totalTokens",
-            "langfuse.observation.usage_details", "langsmith.metadata.usage_metadata", "mlflow.chat.tokenUsage",
+            "langfuse.observation.usage_details", "mlflow.chat.tokenUsage",
         ),
     ),
     "cost": (
@@ -235,7 +239,7 @@ PARTS: Mapping[str, Callable[[Value], Found]] = {
     "model": lambda value: {"model": parse.quoted(value)},
     "ai.response.providerMetadata": parse.provider_metadata,
     "hidden_params": parse.hidden_params,
-    "metadata.usage_object": parse.literal,
+    "metadata.usage_object": parse.usage_object,
     "gen_ai.usage.input_token_details": parse.literal,
     "gen_ai.usage.output_token_details": parse.literal,
 }

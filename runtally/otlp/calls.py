@@ -185,7 +185,7 @@ def _keep(facts: Facts, field: str, tokens: int) -> None:
         facts[field] = tokens
 
 
-_TOKENS = ("input", "output", "cached", "written", "written_1h", "reasoning", "audio_input", "audio_output")
+_TOKENS = ("input", "output", "cached", "written", "units", "reasoning", "audio_input", "audio_output")
 
 
 def drop_counts_of_cache(facts: Facts) -> None:

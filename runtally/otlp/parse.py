@@ -15,6 +15,7 @@ import msgspec
 from runtally.fields import MAX_COUNT, MAX_NAME
 from runtally.money import MAX_USD
 from runtally.otlp.values import Scalar, Value
+from runtally.units import exact, read_units
 from runtally.vendor_usage import tokens_of
 
 MAX_ITEMS = 20
@@ -246,7 +247,9 @@ def provider_metadata(value: Value) -> Found:
             "vendor_input": _first(usage.input_tokens),
             "cached": _first(*read),
             "written": _first(*written),
-            "written_1h": _first(usage.cache_creation.ephemeral_1h_input_tokens) if usage.cache_creation else None,
+            "units": long_writes(_first(usage.cache_creation.ephemeral_1h_input_tokens))
+            if usage.cache_creation
+            else None,
             "reasoning": _first(vendor.reasoningTokens),
             "tier": vendor.serviceTier or usage.service_tier,
         }
@@ -269,38 +272,31 @@ def usage_details(value: Value) -> Found:
     sent = _decoded(value, dict[str, Any])
     if sent is None:
         return {}
-    of_input, of_output = (
-        next((part for name in names if isinstance(part := sent.get(name), dict)), {})
-        for names in (_OF_INPUT, _OF_OUTPUT)
-    )
-    of_writes = writes if isinstance(writes := sent.get("cache_creation"), dict) else {}
-    total = _first(sent.get("total_tokens"), sent.get("total"))
+    # With a total, cached tokens beside an input may be parts of it.
+    if sent.keys().isdisjoint(_OF_LANGFUSE) and ("total_tokens" not in sent or sent.keys().isdisjoint(_BESIDE)):
+        return vendor_usage(sent)
     parts = {name: tokens for name, each in sent.items() if (tokens := _first(each)) is not None}
     inputs, outputs = (_begin(parts, begin) for begin in ("input", "output"))
+    total = _first(parts.get("total_tokens"), parts.get("total"))
     found: Found = {
-        "input": _first(*(sent.get(name) for name in ("prompt_tokens", "input_tokens", "input"))),
-        "output": _first(*(sent.get(name) for name in ("completion_tokens", "output_tokens", "output"))),
+        "input": _first(*(parts.get(name) for name in ("prompt_tokens", "input_tokens", "input"))),
+        "output": _first(*(parts.get(name) for name in ("completion_tokens", "output_tokens", "output"))),
         "total": total,
-        "cached": _first(of_input.get("cached_tokens"), *map(parts.get, _CACHED)),
+        "cached": _first(*map(parts.get, _CACHED)),
         "written": _first(parts.get(_ALL_WRITTEN), _sum(*map(parts.get, (*_WRITTEN, *_WRITTEN_1H)))),
-        "written_1h": _first(of_writes.get("ephemeral_1h_input_tokens"), *map(parts.get, _WRITTEN_1H)),
-        "reasoning": _first(of_output.get("reasoning_tokens"), *map(parts.get, _REASONING)),
-        "audio_input": _first(of_input.get("audio_tokens"), *map(parts.get, _AUDIO_INPUT)),
-        "audio_output": _first(of_output.get("audio_tokens"), *map(parts.get, _AUDIO_OUTPUT)),
+        "units": long_writes(_first(*map(parts.get, _WRITTEN_1H))),
+        "reasoning": _first(*map(parts.get, _REASONING)),
+        "audio_input": _first(*map(parts.get, _AUDIO_INPUT)),
+        "audio_output": _first(*map(parts.get, _AUDIO_OUTPUT)),
     }
-    has_details = of_input or of_output
-    if not has_details and "input" in parts and parts.keys().isdisjoint(_OTHERS) and total in {None, inputs + outputs}:
+    if "input" in parts and parts.keys().isdisjoint(_OTHERS) and total in {None, inputs + outputs}:
         found |= {"input": inputs, "output": outputs if outputs or "output" in parts else None}
     # Anthropic's keys begin otherwise, and are parts too.
-    if not has_details and total is None and "prompt_tokens" not in parts and not parts.keys().isdisjoint(_BESIDE):
+    if total is None and "prompt_tokens" not in parts and not parts.keys().isdisjoint(_BESIDE):
         found["counted_apart"] = True
     return {name: each for name, each in found.items() if each is not None}
 
 
-_OF_INPUT, _OF_OUTPUT = (
-    ("prompt_tokens_details", "input_tokens_details"),
-    ("completion_tokens_details", "output_tokens_details"),
-)
 _OTHERS = ("prompt_tokens", "input_tokens", "completion_tokens", "output_tokens")
 _BESIDE = ("cache_read_input_tokens", "cache_creation_input_tokens")
 _CACHED = ("cache_read_input_tokens", "input_cached_tokens", "input_cache_read", "input_cache_read_tokens")
@@ -312,6 +308,10 @@ _WRITTEN = (
 _WRITTEN_1H = ("input_cache_creation_1h", "input_ephemeral_1h_input_tokens")
 _REASONING = ("output_reasoning_tokens", "output_reasoning")
 _AUDIO_INPUT, _AUDIO_OUTPUT = ("input_audio", "input_audio_tokens"), ("output_audio", "output_audio_tokens")
+_OF_LANGFUSE = frozenset({
+    "input", "output", "total", *_CACHED[1:], *_WRITTEN, *_WRITTEN_1H, *_REASONING, *_AUDIO_INPUT, *_AUDIO_OUTPUT,
+})  # fmt: skip
+"""Names that no vendor's object has, but Langfuse's own counts have."""
 
 
 def _begin(parts: dict[str, int], begin: str) -> int:
@@ -329,10 +329,9 @@ def mlflow_usage(value: Value) -> Found:
         "total": "total_tokens",
         "cached": "cache_read_input_tokens",
         "written": "cache_creation_input_tokens",
-        "written_1h": "cache_creation_input_tokens_above_1hr",
     }
     counts = {field: _first(sent.get(name)) for field, name in names.items()}
-    return {field: tokens for field, tokens in counts.items() if tokens is not None}
+    return {**counts, "units": long_writes(_first(sent.get("cache_creation_input_tokens_above_1hr")))}
 
 
 def quoted(value: Value) -> str | None:
@@ -343,16 +342,24 @@ def quoted(value: Value) -> str | None:
 
 def langchain_usage(value: Value) -> Found:
     """Parse the counts of LangChain, which LangSmith sends."""
-    sent = _decoded(value, dict[str, Any]) or {}
+    return vendor_usage(_decoded(value, dict[str, Any]) or {})
+
+
+def vendor_usage(sent: dict[str, Any]) -> Found:
+    """Return the counts, units, tier and region of a usage object of any vendor."""
     run = tokens_of(sent)
-    counts = {name: _first(run.get(field)) for name, field in _FIELDS.items()}
-    long_writes = _first(run.get("units", {}).get("cacheWrite1h"))
-    return {
-        **counts,
-        "total": _first(sent.get("total_tokens")),
-        "written_1h": long_writes,
+    found: Found = {name: _first(run.get(field)) for name, field in _FIELDS.items()}
+    found |= {
+        "units": read_units(exact(run.get("units", {})), []),
         "tier": run.get("serviceTier"),
+        "region": run.get("region"),
     }
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def long_writes(tokens: int | None) -> dict[str, int] | None:
+    """Return the units of so many tokens that were written to a cache for an hour."""
+    return {"cacheWrite1h": tokens} if tokens else None
 
 
 _FIELDS = {
@@ -376,14 +383,28 @@ _MEMBERS = {
     "cache_read": "cached",
     "cache_creation_input_tokens": "written",
     "cache_creation": "written",
-    "ephemeral_1h_input_tokens": "written_1h",
+    "ephemeral_1h_input_tokens": "units",
     "reasoning_tokens": "reasoning",
     "reasoning": "reasoning",
 }
 
 
+def usage_object(value: Value) -> Found:
+    """Parse a usage object that LiteLLM writes as a Python literal; of one with other classes inside, what can be found."""
+    text = _PYTHON.sub(_as_json, value[:_MAX_LITERAL_CHARS]) if isinstance(value, str) else ""
+    return vendor_usage(_decoded(text, dict[str, Any]) or {}) or literal(value)
+
+
+_PYTHON = re.compile(r"'([^'\\]*)'|\b(?:None|True|False)\b")
+
+
+def _as_json(found: re.Match[str]) -> str:
+    names = {"None": "null", "True": "true", "False": "false"}
+    return names.get(found[0]) or msgspec.json.encode(found[1]).decode()
+
+
 def literal(value: Value) -> Found:
-    """Parse counts from a Python literal, as LiteLLM and LangSmith write a usage object.
+    """Parse counts from a Python literal, as LiteLLM and LangSmith write the details of a usage.
 
     If two items name the same count, the larger one wins.
     """
@@ -397,7 +418,7 @@ def literal(value: Value) -> Found:
             field, tokens = _MEMBERS[member], count(digits)
             if tokens is not None:
                 found[field] = max(found.get(field, 0), tokens)
-    return found
+    return found | ({"units": long_writes(found["units"])} if "units" in found else {})
 
 
 def _first(*values: object) -> int | None:

@@ -48,7 +48,7 @@ _TOKENS: Mapping[Agent, Mapping[str, tuple[str, ...]]] = {
         "output": ("output_tokens",),
         "cached": ("cache_read_tokens",),
         "written": ("cache_creation_tokens",),
-        "written_1h": ("cache_creation_1h_tokens",),
+        "units": ("cache_creation_1h_tokens",),
     },
     CODEX: {
         "input": ("input_token_count",),
@@ -231,8 +231,8 @@ def _facts(agent: Agent, sent: Attributes, resource: Attributes) -> Facts:
         found = next((count for name in names if name in sent and (count := parse.count(sent[name])) is not None), None)
         if found is not None:
             facts[field] = found
-    if agent is CLAUDE and "input" in facts:
-        facts["input"] += facts.get("cached", 0) + facts.get("written", 0)
+    if agent is CLAUDE:
+        _normalize_claude(facts)
     if agent in {GEMINI, QWEN}:
         _normalize_gemini(facts, has_thoughts=agent is QWEN)
     model = parse.name(sent.get("model", "")) or parse.name(sent.get("model_name", ""))
@@ -250,6 +250,13 @@ def _facts(agent: Agent, sent: Attributes, resource: Attributes) -> Facts:
     if first is not None:
         facts["first_token"] = first
     return facts
+
+
+def _normalize_claude(facts: Facts) -> None:
+    if "input" in facts:
+        facts["input"] += facts.get("cached", 0) + facts.get("written", 0)
+    if units := parse.long_writes(facts.pop("units", None)):
+        facts["units"] = units
 
 
 def _normalize_gemini(facts: Facts, *, has_thoughts: bool) -> None:

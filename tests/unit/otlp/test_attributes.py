@@ -10,10 +10,10 @@ from runtally.otlp.attributes import FIELDS, FREE_PREFIXES, MAX_FREE_KEYS, PARTS
 from runtally.otlp.values import Attributes, Value
 
 USAGE = {
-    "input": 10, "output": 5, "total": 15,
-    "prompt_tokens_details": {"cached_tokens": 4, "audio_tokens": 1},
+    "prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15,
+    "prompt_tokens_details": {"cached_tokens": 4, "audio_tokens": 1, "cache_write_tokens": 6},
     "completion_tokens_details": {"reasoning_tokens": 2, "audio_tokens": 3},
-    "cache_creation_input_tokens": 6, "input_cache_creation_1h": 5,
+    "cache_creation": {"ephemeral_1h_input_tokens": 5}, "service_tier": "flex", "inference_geo": "us",
 }  # fmt: skip
 IN_PARTS: dict[str, dict[str, Any]] = {
     "llm.invocation_parameters": {"model": "m", "tools": [{"description": "never decoded"}]},
@@ -47,6 +47,7 @@ IN_PARTS: dict[str, dict[str, Any]] = {
             "flex": 6,
         },
         "output_token_details": {"reasoning": 2, "audio": 3},
+        "inference_geo": "us",
     },
     "mlflow.chat.tokenUsage": {
         "input_tokens": 10,
@@ -58,31 +59,40 @@ IN_PARTS: dict[str, dict[str, Any]] = {
     },
 }
 QUOTED = {"model": "m", "mlflow.llm.model": "m", "mlflow.llm.provider": "p"}
-LITERAL = (
-    "{'prompt_tokens': 9, 'prompt_tokens_details': {'cached_tokens': 4, 'audio_tokens': 1}, 'cache_creation_input_tokens': 6, "
-    "'completion_tokens_details': {'audio_tokens': 3, 'reasoning_tokens': 2}, 'ephemeral_1h_input_tokens': 5}"
-)
+LITERAL = "{'cache_read': 4, 'cache_creation': 6, 'ephemeral_1h_input_tokens': 5, 'reasoning': 2}"
 EXPECTED = {
     "input": 10, "output": 5, "total": 15, "cached": 4, "written": 6, "reasoning": 2, "audio_input": 1, "audio_output": 3,
-    "cost": Decimal("0.5"), "model": "m", "vendor_input": 10, "counted_apart": True, "written_1h": 5, "provider": "p",
-    "tier": "flex",
+    "cost": Decimal("0.5"), "model": "m", "vendor_input": 10, "counted_apart": True, "units": {"cacheWrite1h": 5}, "provider": "p",
+    "tier": "flex", "region": "us",
 }  # fmt: skip
 SENT: dict[str, Value] = {
     "input": 10, "output": 5, "total": 15, "cached": 4, "written": 6, "reasoning": 2, "audio_input": 1, "audio_output": 3,
     "audio_cached": 1, "cost": 0.5, "http_status": 429, "tags": ["a", "b"], "finish_reasons": ["stop"], "streamed": True, "cache_hit": True,
-    "first_token_s": 0.25, "first_token_ms": 250.4, "written_1h": 5,
+    "first_token_s": 0.25, "first_token_ms": 250.4, "units": 5,
 }  # fmt: skip
-READ: dict[str, Any] = {**SENT, "cost": Decimal("0.5"), "first_token_s": 250, "first_token_ms": 250}
+OF_LANGFUSE: dict[str, tuple[Value, Any]] = {
+    "counted_apart": ('{"input": 1, "cache_read_input_tokens": 2}', True),
+    "total": ('{"input": 10, "output": 5, "total": 15}', 15),
+}
+READ: dict[str, Any] = {
+    **SENT,
+    "cost": Decimal("0.5"),
+    "first_token_s": 250,
+    "first_token_ms": 250,
+    "units": {"cacheWrite1h": 5},
+}
 CASES = [(field, name) for field, (_, _, names) in FIELDS.items() for name in names]
 
 
 def value_for(field: str, name: str) -> tuple[Value, Any]:
-    if (field, name) == ("counted_apart", "langfuse.observation.usage_details"):
-        return '{"input": 1, "cache_read_input_tokens": 2}', True
+    if name == "langfuse.observation.usage_details" and field in OF_LANGFUSE:
+        return OF_LANGFUSE[field]
     if name in IN_PARTS:
         return msgspec.json.encode(IN_PARTS[name]).decode(), EXPECTED[field]
     if name in QUOTED:
         return f'"{QUOTED[name]}"', EXPECTED[field]
+    if name == "metadata.usage_object":
+        return str({**USAGE, "note": None}), EXPECTED[field]
     if name in PARTS:
         return LITERAL, EXPECTED[field]
     return SENT.get(field, f"a {field}"), READ.get(field, f"a {field}")

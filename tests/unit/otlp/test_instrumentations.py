@@ -1,10 +1,13 @@
 """Bodies as real instrumentations send them become the runs that their calls were."""
 
-from collections.abc import Iterator, Mapping
+import json as text
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 
+from runtally.fields import camel
+from runtally.files import CHECKOUT
 from runtally.ingest.wire import WireRun
 from runtally.otlp import json, protobuf
 from runtally.otlp.attributes import wanted_of_resources, wanted_of_spans
@@ -15,6 +18,7 @@ from runtally.otlp.runs import wire_run
 from runtally.otlp.spans import is_call
 from runtally.otlp.twins import keep_one_of_each
 from runtally.otlp.values import Rules, Span, Value
+from runtally.units import TOKEN_KINDS
 from tests.spans import START, Json, as_json, as_protobuf, make_span
 
 RULES = Rules(wanted_of_resources(frozenset()), wanted_of_spans(frozenset()))
@@ -233,6 +237,33 @@ def test_langfuses_keys_are_parts_beside_each_other(usage: str, expected: dict[s
     run = the_run(scoped("langfuse-sdk", span({**sent, "langfuse.observation.usage_details": usage})))
 
     assert has(run, **expected)
+
+
+VENDORS = text.loads((CHECKOUT / "clients" / "usage_cases.json").read_text())
+AS_SENT: dict[str, Callable[[object], str]] = {
+    "langfuse.observation.usage_details": text.dumps,
+    "langsmith.metadata.usage_metadata": text.dumps,
+    "metadata.usage_object": str,
+}
+"""The attributes that hold a vendor's usage object, and how each writes it."""
+
+
+@pytest.mark.parametrize("case", VENDORS, ids=[case["of"] for case in VENDORS])
+def test_a_vendors_usage_object_means_what_it_means_in_metadata(case: dict[str, Any]) -> None:
+    whole = {name: value for name, value in case["run"].items() if name != "costUSD"}
+    for attribute, write in AS_SENT.items():
+        sent: dict[str, Value] = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-5-mini"}
+        if attribute == "metadata.usage_object":
+            # LiteLLM sends these two beside it.
+            counts = {"gen_ai.usage.input_tokens": "inputTokens", "gen_ai.usage.output_tokens": "outputTokens"}
+            sent |= {ours: whole[wire] for ours, wire in counts.items() if wire in whole}
+
+        run = the_run(scoped("litellm", span({**sent, attribute: write(case["usage"])})))
+
+        kinds = {camel(kind.count_column): getattr(run, kind.count_column) for kind in TOKEN_KINDS}
+        found = kinds | {"units": run.units, "serviceTier": run.service_tier, "region": run.region}
+        # What another model did for a call is no run of its own here: its calls have spans of their own.
+        assert {name: value for name, value in found.items() if value is not None} == whole, attribute
 
 
 def test_a_write_of_an_hour_has_its_unit() -> None:
