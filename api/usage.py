@@ -132,6 +132,15 @@ _SEARCH = {"group": {"metadata.feature": "search"}, **_SUMS}
 _READ = {
     "group": {"line": "cacheRead"}, "name": "Cache read", "costUSD": 0.006144, "quantity": 20_480, "measured": "tokens",
 }  # fmt: skip
+
+
+def _one_day(by: str, row: Mapping[str, object], **sums: float) -> dict[str, object]:
+    """Return an answer as an example: one group on one day of a month."""
+    day = {"start": "2026-11-20T00:00:00Z", "end": "2026-11-21T00:00:00Z", "groups": [row]}
+    time = {"start": "2026-11-01T00:00:00Z", "end": "2026-12-01T00:00:00Z", "bucketWidth": "1d", "groupBy": [by]}
+    return {"ok": True, **time, "buckets": [day], "totals": [row], **sums, "hasMore": False, "nextPage": None}
+
+
 USAGE = Operation(
     tag="Metrics",
     query=UsageQuery,
@@ -142,35 +151,8 @@ USAGE = Operation(
                 Content(
                     (UsageAnswer, LinesAnswer),
                     {
-                        "Cost by feature, one day of many": {
-                            "ok": True,
-                            "start": "2026-11-01T00:00:00Z",
-                            "end": "2026-12-01T00:00:00Z",
-                            "bucketWidth": "1d",
-                            "groupBy": ["metadata.feature"],
-                            "buckets": [
-                                {"start": "2026-11-20T00:00:00Z", "end": "2026-11-21T00:00:00Z", "groups": [_SEARCH]}
-                            ],
-                            "totals": [_SEARCH],
-                            "hasMore": False,
-                            "nextPage": None,
-                        },
-                        "Cost by line, one day of many": {
-                            "ok": True,
-                            "start": "2026-11-01T00:00:00Z",
-                            "end": "2026-12-01T00:00:00Z",
-                            "bucketWidth": "1d",
-                            "groupBy": ["line"],
-                            "buckets": [
-                                {"start": "2026-11-20T00:00:00Z", "end": "2026-11-21T00:00:00Z", "groups": [_READ]}
-                            ],
-                            "totals": [_READ],
-                            "costUSD": 0.006144,
-                            "runs": 40,
-                            "unpriced": 0,
-                            "hasMore": False,
-                            "nextPage": None,
-                        },
+                        "Cost by feature, one day of many": _one_day("metadata.feature", _SEARCH),
+                        "Cost by line, one day of many": _one_day("line", _READ, costUSD=0.006144, runs=40, unpriced=0),
                     },
                     also_as=(CSV,),
                 ),

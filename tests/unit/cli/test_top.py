@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from runtally.usage.totals import Totals
-from webapp.cli.top import Rates, Reading
+from webapp.cli.usage import Rates, Reading
 
 NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 CHEAP, DEAR = ("openai", "gpt-4o-mini"), ("anthropic", "claude-opus-4-1")
