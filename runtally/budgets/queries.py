@@ -195,15 +195,8 @@ GROUP BY project_id
 async def select_terms(connection: Connection, project_id: str | None = None) -> tuple[BudgetTerms, ...]:
     """Read the terms of the budgets by hour, day or value of one project or of all."""
     return tuple(
-        BudgetTerms(
-            row["project_id"],
-            row["dimension"],
-            row["value"],
-            BudgetPeriod(row["period"]),
-            row["amount_usd"],
-            tuple(row["alert_percents"]),
-        )
-        for row in await connection.fetch(SELECT_TERMS, project_id)
+        BudgetTerms(owner, dimension, value, BudgetPeriod(period), amount_usd, tuple(percents))
+        for owner, dimension, value, period, amount_usd, percents in await connection.fetch(SELECT_TERMS, project_id)
     )
 
 

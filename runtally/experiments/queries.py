@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Sequence
+from dataclasses import fields
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
@@ -71,8 +72,8 @@ ORDER BY (project_id, id) IN (SELECT * FROM unnest($2::text[], $3::text[])) DESC
    LIMIT $4
 """
 
-_RULE = """experiment.project_id, experiment.id, badge_token, window_runs, window_hours,
-       max_error_rate, max_p95_latency_ms, max_cost_per_run_usd, max_total_cost_usd, min_runs"""
+_RULE = f"""experiment.project_id, experiment.id, badge_token, window_runs, window_hours,
+       {", ".join(one.name for one in fields(Thresholds))}"""
 
 SELECT_EXPERIMENTS = f"""
 SELECT {_RULE}, judged.*
@@ -277,13 +278,7 @@ async def select_latencies(
 
 def _measured(row: asyncpg.Record, *, has_stats: bool) -> Measured:
     window = Window(row["window_runs"], row["window_hours"])
-    thresholds = Thresholds(
-        row["max_error_rate"],
-        row["max_p95_latency_ms"],
-        row["max_cost_per_run_usd"],
-        row["max_total_cost_usd"],
-        row["min_runs"],
-    )
+    thresholds = Thresholds(**{one.name: row[one.name] for one in fields(Thresholds)})
     stats = _stats(row, has_run_limit=window.runs is not None) if has_stats else Stats()
     return Measured(row["project_id"], row["id"], Rule(window, thresholds), stats, row["badge_token"])
 

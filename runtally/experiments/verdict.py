@@ -101,7 +101,9 @@ def _checks(stats: Stats, thresholds: Thresholds) -> Iterator[Check]:
     if thresholds.max_error_rate is not None:
         yield _mean_check(Measure.ERROR_RATE, Decimal(stats.failed), stats.runs, thresholds.max_error_rate)
     if thresholds.max_p95_latency_ms is not None:
-        yield _latency_check(stats.p95_latency_ms, thresholds.max_p95_latency_ms)
+        p95_ms, limit_ms = stats.p95_latency_ms, thresholds.max_p95_latency_ms
+        value, holds = (None, False) if p95_ms is None else (Decimal(p95_ms), p95_ms <= limit_ms)
+        yield Check(Measure.P95_LATENCY_MS, value, Decimal(limit_ms), holds=holds)
     if thresholds.max_cost_per_run_usd is not None:
         limit = thresholds.max_cost_per_run_usd
         yield _mean_check(Measure.COST_PER_RUN_USD, stats.cost_usd, stats.runs, limit, is_minimum=is_minimum)
@@ -116,11 +118,6 @@ def _mean_check(measure: Measure, total: Decimal, runs: int, limit: Decimal, *, 
     value = _CONTEXT.divide(total, Decimal(runs)).quantize(_STEP, context=_CONTEXT)
     within = total <= _CONTEXT.multiply(limit, Decimal(runs))
     return Check(measure, value, limit, holds=within and not is_minimum, is_minimum=is_minimum)
-
-
-def _latency_check(p95_ms: int | None, limit_ms: int) -> Check:
-    value = None if p95_ms is None else Decimal(p95_ms)
-    return Check(Measure.P95_LATENCY_MS, value, Decimal(limit_ms), holds=p95_ms is not None and p95_ms <= limit_ms)
 
 
 def _total_check(stats: Stats, limit: Decimal, *, is_minimum: bool) -> Check:

@@ -5,7 +5,6 @@ Files are read from the position on, until the list is full: so many runs and by
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import fields
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeVar, get_args
@@ -19,7 +18,7 @@ from runtally.db.combined import gathered
 from runtally.db.database import Connection
 from runtally.models.run import StoredRun
 from runtally.runs.scan import conditions_of
-from runtally.runs.values import AnyRun, Direction, ListedRun, Place, Position, Scan, Totals, place_of
+from runtally.runs.values import LISTED_FIELDS, AnyRun, Direction, ListedRun, Place, Position, Scan, Totals, place_of
 from runtally.usage.conditions import ArchiveConditions
 from runtally.usage.filter import RunFilter
 
@@ -49,7 +48,6 @@ _AROUND = timedelta(days=1)
 _FIELDS = msgspec.structs.fields(StoredRun)
 _TIMES = {one.name for one in _FIELDS if datetime in (one.type, *get_args(one.type))}
 _OBJECTS = ("units", "metadata")
-_LISTED = tuple(one.name for one in fields(ListedRun) if one.name != "is_archived")
 _COLUMNS = ", ".join(
     f"epoch_us({one.name})" if one.name in _TIMES else f"{one.name}::text" if one.name in _OBJECTS else one.name
     for one in _FIELDS
@@ -121,7 +119,7 @@ def merged(one: Scan[AnyRun], other: Scan[AnyRun], direction: Direction, limit: 
 
 def listed(run: StoredRun, *, is_archived: bool = True) -> ListedRun:
     """Return a run as lists show it."""
-    return ListedRun(**{name: getattr(run, name) for name in _LISTED}, is_archived=is_archived)
+    return ListedRun(**{name: getattr(run, name) for name in LISTED_FIELDS}, is_archived=is_archived)
 
 
 async def read_sorted(  # noqa: PLR0913  # Which runs, and in which order.

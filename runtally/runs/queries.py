@@ -9,18 +9,13 @@ import msgspec
 
 from runtally.db.database import Connection
 from runtally.models.run import RunColumns, Status, StoredRun
-from runtally.runs.values import AnyRun, Direction, Extremes, Latencies, ListedRun, Place, Scan, Totals
+from runtally.runs.values import LISTED_FIELDS, AnyRun, Direction, Extremes, Latencies, ListedRun, Place, Scan, Totals
 from runtally.usage.conditions import Conditions
 from runtally.usage.sketch import LATENCY, sketch_of_counts
 from runtally.usage.summary import Group
 
 COLUMNS = ", ".join({"meta": "metadata"}.get(name, name) for name in RunColumns.model_fields)
-LISTED = (
-    "project_id, id, occurred_at, provider, model, status, error_code, input_tokens, output_tokens, "
-    "cached_input_tokens, latency_ms, time_to_first_token_ms, cost_usd, cost_estimated, without_usage, experiment_id, trace_id, "
-    "session_id, user_id"
-)
-_LISTED = LISTED.split(", ")
+LISTED = ", ".join(LISTED_FIELDS)
 
 # The scan stops after this many runs, and returns its last one whether it matches or not, which shows how far it got.
 # Both sorts are in the order of the scan, so a page that fills up early reads no more than it shows.
@@ -279,7 +274,7 @@ async def select_projects_of_run(
 
 
 def listed_run(row: asyncpg.Record) -> ListedRun:
-    return ListedRun(**{name: row[name] for name in _LISTED} | {"status": Status(row["status"])})
+    return ListedRun(**{name: row[name] for name in LISTED_FIELDS} | {"status": Status(row["status"])})
 
 
 def stored(row: asyncpg.Record) -> StoredRun:

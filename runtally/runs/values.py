@@ -3,7 +3,7 @@
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -106,6 +106,8 @@ class ListedRun:
     is_archived: bool = False
 
 
+LISTED_FIELDS = tuple(one.name for one in fields(ListedRun) if one.name != "is_archived")
+"""The fields of runs that lists show."""
 AnyRun = TypeVar("AnyRun", StoredRun, ListedRun)
 
 

@@ -77,18 +77,9 @@ class Period(StrEnum):
     MONTH = Range.MONTH.value
     ALL = "all"
 
-    def start(self, now: datetime) -> datetime | None:
-        if self is Period.ALL:
-            return None
-        range_ = Range(self.value)
-        return Window.of(range_, now, range_.chart_interval).start
-
-    def end(self, now: datetime) -> datetime | None:
-        """Return the end of the report's last bar: runs of clocks that are ahead of it are in neither."""
-        if self is Period.ALL:
-            return None
-        range_ = Range(self.value)
-        return Window.of(range_, now, range_.chart_interval).end
+    def window(self, now: datetime) -> Window | None:
+        """Return the window of the report's bars: runs of clocks that are ahead of its last one are in neither."""
+        return None if self is Period.ALL else Window.of(Range(self.value), now, Range(self.value).chart_interval)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,11 +266,13 @@ class RunFilter:
         return replace(self, **{name: plain_values[name] for name in names})
 
     def starts_at(self, now: datetime) -> datetime | None:
-        return self.since or self.range.start(now)
+        window = self.range.window(now)
+        return self.since or (window.start if window else None)
 
     def ends_at(self, now: datetime) -> datetime | None:
         """Return the end, exclusive; None for a filter that begins at a time of its own and has no end."""
-        return self.until or (None if self.since else self.range.end(now))
+        window = self.range.window(now)
+        return self.until or (None if self.since or window is None else window.end)
 
     def _is_set(self, name: str) -> bool:
         value = getattr(self, name)

@@ -34,6 +34,19 @@ CHANGED = """
 GROUP BY 1
 """
 """The end of a statement that corrects sums: how many rows it changed of each project."""
+
+
+def first_of(name: str, runs: str, cost: str = "0::numeric", *, place: str = "grain, bucket", more: str = "") -> str:
+    """SQL of the first difference of each project, by the longest bucket and the time, and how many there are."""
+    return f"""
+  SELECT DISTINCT ON (project_id)
+         project_id, count(*) OVER (PARTITION BY project_id) AS differing, {place}, {name} AS name,
+         {runs}::bigint AS runs, {cost} AS cost_usd
+    FROM difference
+ORDER BY project_id, 3 DESC, 4{more}
+"""
+
+
 # From the first to the last run or rollup. What is left of a project that was erased has rollups alone.
 SELECT_SPANS = f"""
   SELECT scopes.id,

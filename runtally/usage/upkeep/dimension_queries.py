@@ -24,7 +24,7 @@ from runtally.usage.sums.blocks import (
     waiting_ctes,
 )
 from runtally.usage.sums.values import KEY_IDS, VALUES, entries_of, keys_of, slots_of
-from runtally.usage.upkeep.chunk_queries import CHANGED, SET_UP, ScanChunk
+from runtally.usage.upkeep.chunk_queries import CHANGED, SET_UP, ScanChunk, first_of
 
 # Postgres takes the rows of common table expressions to be few, and would look each of thousands up in thousands of others.
 SET_UP_MANY = f"{SET_UP}; SET LOCAL enable_nestloop = off"
@@ -146,24 +146,17 @@ _LATENCIES_DIFFER = f"""{_SHOULD_BE}
 GROUP BY 1, 2, 3, 4, 5
   HAVING sum(n) <> 0
 )"""
-_FIRST = """
-  SELECT DISTINCT ON (project_id)
-         project_id, count(*) OVER (PARTITION BY project_id) AS differing, {grain} AS grain,
-         (day + make_interval(hours => {hour})) AT TIME ZONE 'UTC' AS bucket,
-         (SELECT key FROM tracked_keys WHERE id = key_id) || ' ' || coalesce(value, '(other)') || {more} AS name,
-         {runs}, {cost}
-    FROM difference
-ORDER BY project_id, 3 DESC, 4, key_id, value
-"""
-SELECT_SUM_DIFFERENCES = _SUMS_DIFFER + _FIRST.format(
-    grain=f"CASE detail WHEN '{Detail.HOUR}' THEN 60 ELSE 1440 END",
-    hour="hour",
-    more="' ' || model",
-    runs="runs::bigint",
-    cost="cost_usd",
+_PLACE = "{grain} AS grain, (day + make_interval(hours => {hour})) AT TIME ZONE 'UTC' AS bucket"
+_VALUE = "(SELECT key FROM tracked_keys WHERE id = key_id) || ' ' || coalesce(value, '(other)')"
+SELECT_SUM_DIFFERENCES = _SUMS_DIFFER + first_of(
+    f"{_VALUE} || ' ' || model",
+    "runs",
+    "cost_usd",
+    place=_PLACE.format(grain=f"CASE detail WHEN '{Detail.HOUR}' THEN 60 ELSE 1440 END", hour="hour"),
+    more=", key_id, value",
 )
-SELECT_LATENCY_DIFFERENCES = _LATENCIES_DIFFER + _FIRST.format(
-    grain=1440, hour=0, more="' latencies'", runs="n::bigint", cost="0::numeric"
+SELECT_LATENCY_DIFFERENCES = _LATENCIES_DIFFER + first_of(
+    f"{_VALUE} || ' latencies'", "n", place=_PLACE.format(grain=1440, hour=0), more=", key_id, value"
 )
 ADD_SUMS = f"""{_SUMS_DIFFER},
 changed AS ({add_sums("difference")}

@@ -8,19 +8,12 @@ from datetime import datetime
 from runtally.db.database import Database
 from runtally.models.rollup import ALL_PROJECTS, RollupScope
 from runtally.usage.upkeep import chunk_queries, differences, dimension_queries
-from runtally.usage.upkeep.chunk_queries import SET_UP, OnProgress, ScanChunk, ignore_progress
+from runtally.usage.upkeep.chunk_queries import SET_UP, OnProgress, ScanChunk, first_of, ignore_progress
 
-_FIRST = """
-  SELECT DISTINCT ON (project_id)
-         project_id, count(*) OVER (PARTITION BY project_id) AS differing, grain, bucket, {name} AS name,
-         {runs}::bigint AS runs, {cost} AS cost_usd
-    FROM difference
-ORDER BY project_id, grain DESC, bucket{more}
-"""
-_FIRST_SLICE = _FIRST.format(name="provider || ' ' || model", runs="runs", cost="cost_usd", more=", provider, model")
-_FIRST_TOTAL = _FIRST.format(name="'all models'", runs="runs", cost="cost_usd", more="")
-_FIRST_BIN = _FIRST.format(name="'latencies'", runs="runs", cost="0::numeric", more=", latency")
-_FIRST_PERCENTILE = _FIRST.format(name="'percentiles'", runs="0", cost="0::numeric", more="")
+_FIRST_SLICE = first_of("provider || ' ' || model", "runs", "cost_usd", more=", provider, model")
+_FIRST_TOTAL = first_of("'all models'", "runs", "cost_usd")
+_FIRST_BIN = first_of("'latencies'", "runs", more=", latency")
+_FIRST_PERCENTILE = first_of("'percentiles'", "0")
 
 SELECT_SLICE_DIFFERENCES = differences.SLICES_DIFFER + _FIRST_SLICE
 SELECT_SLICE_DIFFERENCES_OF_ALL = differences.SLICES_OF_ALL_DIFFER + _FIRST_SLICE

@@ -312,7 +312,7 @@ def _options(names: Mapping[str, str], chosen: str | None) -> tuple[Option, ...]
 def range_menu_of(view: RunsView, now: datetime) -> RangeMenu:
     run_filter = view.run_filter
     is_custom = view.calendar is None and (run_filter.since is not None or run_filter.until is not None)
-    start = run_filter.since or run_filter.range.start(now) or now
+    start = run_filter.starts_at(now) or now
     times = {"since": start.strftime(MINUTES), "until": (run_filter.until or now).strftime(MINUTES)}
     columns = view.query.get("column", ())
     rest = {name: value for name, value in view.query.items() if name != "column"}
