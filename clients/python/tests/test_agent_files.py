@@ -12,9 +12,11 @@ import pytest
 from runtally.access.scopes import Scope
 from runtally.db.database import Database
 from runtally_client import _sender
+from runtally_client._target import Target
 from runtally_client.agent_files import cli, sync
 from runtally_client.agent_files.reading import Home, Notes, Run
 from runtally_client.agent_files.registry import AGENTS, read
+from runtally_client.agent_files.reported import Reported
 from tests.factories import make_key
 from tests.receiver import refuse, running_receiver
 from tests.serving import Server
@@ -658,6 +660,13 @@ def test_a_server_that_refuses_is_a_failure_that_is_said(
         assert cli.main(["sync", "--url", receiver.url, "--key", "wrong", "--home", str(home)]) == 1
 
     assert "Some runs were not taken; run it again later, which adds nothing twice." in capsys.readouterr().err
+
+
+def test_a_server_out_of_reach_is_not_asked_again_for_each_session(home: Path) -> None:
+    reported = Reported(Target("http://127.0.0.1:1", None, "p"))
+
+    assert not any(map(reported.has, runs_of(home)))
+    assert reported.problem == "the server gave no answer"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ AGENTS = frozenset({"codex", "gemini-cli", "github-copilot", "opencode", "openha
 """Those that send telemetry, other than Claude Code, whose calls have one id in both."""
 WITHIN_SECONDS = 60.0
 _PAGES = 200
+_REFUSED = (401, 403)
 _COUNTS = ("inputTokens", "cachedInputTokens", "outputTokens")
 _Key = tuple[bool, tuple[int, ...]]
 
@@ -24,8 +25,8 @@ class Reported:
         self._target = target
         self._stored: dict[str, dict[str, dict[str, Any]]] = {}
         self._own: set[str] = set()
-        self.is_known = True
-        """Whether the server has answered; a key without the scope `runs:read` may not ask."""
+        self.problem = ""
+        """Why the server did not say which runs it has."""
 
     def has(self, run: Run) -> bool:
         """Return whether telemetry has stored this call: one of its session with its tokens, at most a minute away."""
@@ -52,18 +53,18 @@ class Reported:
 
     def _of_session(self, session: str) -> dict[str, dict[str, Any]]:
         if session not in self._stored:
-            self._stored[session] = {run["id"]: run for run in self._pages(session)} if self.is_known else {}
+            self._stored[session] = {run["id"]: run for run in self._pages(session)} if not self.problem else {}
         return self._stored[session]
 
     def _pages(self, session: str) -> Iterator[dict[str, Any]]:
         query = {"projectId": self._target.project, "session": session, "range": "all"}
         for _ in range(_PAGES):
             try:
-                document = self._target.get(f"/api/runs?{urlencode(query)}").document
+                status, _, document = self._target.get(f"/api/runs?{urlencode(query)}")
             except OSError:
-                document = {}
+                status, document = 0, {}
             if not document.get("ok"):
-                self.is_known = False
+                self.problem = "the key has no scope runs:read" if status in _REFUSED else "the server gave no answer"
                 return
             yield from document["runs"]
             if not document["nextBefore"]:

@@ -59,8 +59,8 @@ class Sync:
                 if len(waiting) == AT_ONCE:
                     is_taken &= self._send(waiting)
                     waiting = []
-        if not reported.is_known:
-            notes.cannot_know("whether telemetry has reported these calls too, since the key has no scope runs:read")
+        if reported.problem:
+            notes.cannot_know(f"whether telemetry has reported these calls too, since {reported.problem}")
         return self._send(waiting) and is_taken
 
     def _send(self, runs: list[Run]) -> bool:
