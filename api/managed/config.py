@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import groupby
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -13,7 +14,7 @@ from api.auth import project_key
 from api.current import actor, services
 from api.errors import status_of
 from api.managed.kind import At, Key, R, Resource
-from api.managed.routes import KINDS, ManagedQuery
+from api.managed.routes import KINDS, ManagedListQuery, NextAfter, read_page
 from api.operation import Answer, Content, Operation, documents
 from api.reply import reply
 from api.sent import decoded, sent_as
@@ -62,11 +63,12 @@ class AppliedConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     unchanged: Annotated[int, Meta(description="How many things of the document were as it says.")]
 
 
-class ExportedConfiguration(msgspec.Struct, frozen=True, kw_only=True):
+class ExportedConfiguration(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
     """Everything that is managed, to be applied as it is; fields that have their default are left out."""
 
     ok: Literal[True] = True
     resources: Annotated[Configuration, Meta(description="By kind.")]  # type: ignore[valid-type]
+    next_after: NextAfter
 
 
 class _Document(msgspec.Struct, frozen=True, kw_only=True, rename=camel, forbid_unknown_fields=True):
@@ -89,9 +91,9 @@ APPLY = Operation(
 )
 EXPORT = Operation(
     tag="Management",
-    query=ManagedQuery,
+    query=ManagedListQuery,
     answers={200: Answer("The configuration.", (Content((ExportedConfiguration,)),))},
-    raises=(Forbidden, StoreUnavailable),
+    raises=(Forbidden, InvalidPayload, StoreUnavailable),
 )
 
 
@@ -119,17 +121,15 @@ async def apply_config() -> ResponseReturnValue:
 @project_key
 @documents(EXPORT)
 async def export_config() -> ResponseReturnValue:
-    """Answer everything that is managed, without secrets: of each kind that the key's scopes allow."""
+    """Answer everything that is managed, without secrets, page by page: of each kind that the key's scopes allow."""
     asked = request.args.get("projectId", actor().project_id)
     kinds = [kind for kind in KINDS if may(actor(), kind.scope, asked or None)]
     if not kinds:
         raise Forbidden
-    ids = [asked] if asked is not None else ["", *(one.id for one in await services().cells.list_projects())]
     async with At.opened(services(), actor()) as at:
-        found = {
-            kind.kind: [one.written() for id_ in ids for one in (await kind.stored(at, id_)).values()] for kind in kinds
-        }
-    return reply({"ok": True, "resources": {name: things for name, things in found.items() if things}})
+        found, after = await read_page(at, kinds, None if asked is None else [asked])
+    by_kind = {kind: [one.written() for one in of] for kind, of in groupby(found, lambda one: one.kind)}
+    return reply({"ok": True, "resources": by_kind, "nextAfter": after})
 
 
 def _known(document: _Document) -> _Document:

@@ -24,6 +24,7 @@ from runtally.services import Services
 OfAll = Annotated[str, Meta(max_length=128, description="Project; empty for all projects together.")]
 Moment = Annotated[datetime, Meta(tz=True)]
 Key: TypeAlias = tuple[object, ...]
+Place: TypeAlias = tuple[str, ...]
 
 
 class At:
@@ -121,6 +122,12 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True, rename=camel, forbid_u
         return {one.which: one.stamped() for one in await cls.read(at, project_id)}
 
     @classmethod
+    async def page(cls, at: At, project_id: str, after: Place | None, most: int) -> list[Self]:
+        """List at most so many of a project, in the order of their places, from the one after a place on."""
+        found = sorted((await cls.stored(at, project_id)).values(), key=lambda one: one.place)
+        return [one for one in found if after is None or one.place > after][:most]
+
+    @classmethod
     def demand(cls, by: Actor, project_id: str) -> None:
         """Raises `Forbidden` unless the actor may see and change those of a project."""
         demand(by, cls.scope, project_id or None)
@@ -129,6 +136,11 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True, rename=camel, forbid_u
     def which(self) -> Key:
         """The values of its key."""
         return tuple(getattr(self, name) for name in self.keyed_by)
+
+    @property
+    def place(self) -> Place:
+        """Its place among those of its project: the further values of its key, as text."""
+        return tuple("" if one is None else str(_plain(one)) for one in self.which[1:])
 
     def content(self) -> dict[str, object]:
         """Return what a sender decides, by its names on the wire."""

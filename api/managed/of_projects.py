@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Self
 import msgspec
 from msgspec import Meta, field
 
-from api.managed.kind import At, Key, OfAll, Resource
+from api.managed.kind import At, Key, OfAll, Place, Resource
 from runtally import names, tracking
 from runtally.access import projects
 from runtally.access.scopes import Scope
@@ -138,8 +138,14 @@ class ManagedExperiment(Resource, frozen=True, kw_only=True):
 
     @classmethod
     async def read(cls, at: At, project_id: str) -> list[Self]:
-        found = await experiments.list_experiments(await at.cell(project_id), project_id)
-        return [cls.of(one, experiment_id=one.id, is_private=one.badge_token is not None) for one in found]
+        return await cls.page(at, project_id, None, None)
+
+    @classmethod
+    async def page(cls, at: At, project_id: str, after: Place | None, most: int | None) -> list[Self]:
+        """List some of a project: of each program that names its runs anew there are very many."""
+        after_id = after[0] if after else ""
+        found = await experiments.list_experiments(await at.cell(project_id), project_id, after_id, most)
+        return [cls.of(one, experiment_id=one.id, is_private=one.badge_token is not None).stamped() for one in found]
 
     def normal(self, _at: At, _known: Mapping[Key, Self]) -> Self:
         return self.replace(experiment_id=trimmed(self.experiment_id))

@@ -1,6 +1,7 @@
 """Routes of what is managed: list, get, make, change and delete, each as its form does, and audited alike."""
 
-from collections.abc import Awaitable, Callable, Mapping
+import base64
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -10,7 +11,7 @@ from quart.typing import ResponseReturnValue
 
 from api.auth import project_key
 from api.current import actor, services
-from api.managed.kind import At, R, Resource
+from api.managed.kind import At, Place, R, Resource
 from api.managed.of_control import ManagedDiscount, ManagedKey, ManagedLink, ManagedPrice, ManagedUser
 from api.managed.of_projects import (
     ManagedAlertChannel,
@@ -23,11 +24,12 @@ from api.managed.of_projects import (
 )
 from api.operation import Answer, Content, Operation, documents
 from api.reply import Reply, reply
-from api.sent import sent_as
+from api.sent import asked_as, sent_as
 from runtally.access.erasure import Places, erase_project
 from runtally.access.scopes import Scope, demand
 from runtally.errors import (
     Conflict,
+    Detail,
     Forbidden,
     InvalidJson,
     InvalidPayload,
@@ -56,6 +58,9 @@ KINDS: tuple[type[Resource], ...] = (
 """What is managed. A configuration is applied in this order, so that a key or a budget finds its project."""
 
 
+MAX_LISTED = 1_000
+
+
 class ManagedQuery(msgspec.Struct, frozen=True, rename=camel):
     """Whose things are asked for."""
 
@@ -63,6 +68,13 @@ class ManagedQuery(msgspec.Struct, frozen=True, rename=camel):
         Annotated[str, Meta(max_length=128, description="Only this project's. Else the key's; with an admin key all.")]
         | None
     ) = None
+
+
+class ManagedListQuery(ManagedQuery, frozen=True, rename=camel):
+    """Whose things are listed, and how many of them."""
+
+    after: Annotated[str | None, Meta(description="`nextAfter` of the page before.")] = None
+    limit: Annotated[int, Meta(ge=1, le=MAX_LISTED, description="Things on a page.")] = 500
 
 
 class ManagedPath(msgspec.Struct, frozen=True):
@@ -90,14 +102,58 @@ class Deleted(msgspec.Struct, frozen=True, kw_only=True):
     id: str
 
 
-_READING = (Forbidden, NotFound, StoreUnavailable)
-_CHANGING = (*_READING, InvalidJson, InvalidPayload, Conflict)
+_READING = (Forbidden, InvalidPayload, NotFound, StoreUnavailable)
+_CHANGING = (*_READING, InvalidJson, Conflict)
+NextAfter = Annotated[str | None, Meta(description="`after` of the next page; null on the last.")]
 
 
-async def read_all(at: At, kind: type[R], project_ids: list[str] | None) -> list[R]:
+async def read_page(
+    at: At, kinds: Sequence[type[Resource]], project_ids: list[str] | None
+) -> tuple[list[Resource], str | None]:
+    """Read the page that the request asks for: kind by kind, project by project; and where the next one begins.
+
+    Raises `InvalidPayload`.
+    """
+    query = asked_as(ManagedListQuery)
+    ids = sorted(await _all_projects()) if project_ids is None else project_ids
+    kind_after, id_after, place = _parsed(kinds, query.after)
+    found = list[Resource]()
+    for number, kind in enumerate(kinds[kind_after:]):
+        for id_ in ids:
+            if number == 0 and id_ < id_after:
+                continue
+            after = place if number == 0 and id_ == id_after else None
+            found += await kind.page(at, id_, after, query.limit + 1 - len(found))
+            if len(found) > query.limit:
+                last = found[query.limit - 1]
+                token = msgspec.json.encode((last.kind, last.project_id, last.place))
+                return found[: query.limit], base64.urlsafe_b64encode(token).decode().rstrip("=")
+    return found, None
+
+
+def _parsed(kinds: Sequence[type[Resource]], token: str | None) -> tuple[int, str, Place | None]:
+    """Return where a page begins: the number of its kind, its project, and the place that it comes after."""
+    if token is None:
+        return 0, "", None
+    try:
+        packed = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        name, project_id, place = msgspec.json.decode(packed, type=tuple[str, str, Place])
+        # Postgres stores no NUL.
+        return [kind.kind for kind in kinds].index(name), project_id, tuple(one.replace("\0", "") for one in place)
+    except (ValueError, msgspec.DecodeError):
+        raise InvalidPayload(
+            details=(Detail("after", "Send nextAfter of the page before, or leave it out."),)
+        ) from None
+
+
+async def _all_projects() -> list[str]:
+    return ["", *(one.id for one in await services().cells.list_projects())]
+
+
+async def _read_all(at: At, kind: type[R], project_ids: list[str] | None) -> list[R]:
     """List those of these projects; with None those of all, and what belongs to none."""
     if project_ids is None:
-        project_ids = ["", *(one.id for one in await services().cells.list_projects())]
+        project_ids = await _all_projects()
     return [one for project_id in project_ids for one in (await kind.stored(at, project_id)).values()]
 
 
@@ -114,7 +170,8 @@ def asked_projects(kind: type[R]) -> list[str] | None:
 async def _list_all(kind: type[R]) -> Reply:
     projects = asked_projects(kind)
     async with At.opened(services(), actor()) as at:
-        return reply({"ok": True, kind.kind: await read_all(at, kind, projects)})
+        found, after = await read_page(at, (kind,), projects)
+    return reply({"ok": True, kind.kind: found, "nextAfter": after})
 
 
 async def _get(kind: type[R], id_: str) -> Reply:
@@ -178,7 +235,7 @@ async def _stored(at: At, kind: type[R], one: R, before: R | None, status: int) 
 
 
 async def _found(at: At, kind: type[R], projects: list[str] | None, id_: str) -> R:
-    for one in await read_all(at, kind, projects):
+    for one in await _read_all(at, kind, projects):
         if one.id == id_:
             return one
     raise NotFound(f"There is no such thing; GET /api/{kind.kind} lists all.")
@@ -207,11 +264,16 @@ def _serve(kind: type[Resource]) -> None:
     of = Content((kind,))
     listed = msgspec.defstruct(
         f"{kind.__name__}s",
-        [("ok", Literal[True], True), (kind.kind, list[kind], msgspec.field(default_factory=list))],  # type: ignore[valid-type]
+        [
+            ("ok", Literal[True], True),
+            (kind.kind, list[kind], msgspec.field(default_factory=list)),  # type: ignore[valid-type]
+            ("next_after", NextAfter),
+        ],
         frozen=True,
         kw_only=True,
+        rename=camel,
     )
-    listed.__doc__ = "Those that there are."
+    listed.__doc__ = "A page of those that there are, by project and then by what says which one it is."
     one, path = f"/{kind.kind}", f"/{kind.kind}/<id>"
 
     def serve(
@@ -232,7 +294,9 @@ def _serve(kind: type[Resource]) -> None:
         blueprint.add_url_rule(rule, view_func=project_key(documents(operation)(view)), methods=[method])
 
     found, words, headers = {200: Answer("It, with its version.", (of,))}, kind.words(), {"headers": ManagedHeaders}
-    serve("GET", one, _list_all, f"List {words}.", {200: Answer("Them.", (Content((listed,)),))}, query=ManagedQuery)
+    serve(
+        "GET", one, _list_all, f"List {words}.", {200: Answer("Them.", (Content((listed,)),))}, query=ManagedListQuery
+    )
     serve("GET", path, _get, f"Get one of {words}.", found, path=ManagedPath, query=ManagedQuery)
     made = {200: Answer("It was there already.", (of,)), 201: Answer("It was made.", (of,))}
     serve("POST", one, _make, f"Make one of {words}.", made, body=of, **headers)

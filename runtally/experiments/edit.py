@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from datetime import datetime
 
+from sqlalchemy import collate
 from sqlalchemy.dialects.postgresql import insert
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
@@ -18,9 +19,12 @@ from runtally.models.experiment import Experiment
 TOKEN_BYTES = 16
 
 
-async def list_experiments(session: AsyncSession, project_id: str) -> Sequence[Experiment]:
-    """List the experiments of a project by id."""
-    query = select(Experiment).where(Experiment.project_id == project_id).order_by(col(Experiment.id))
+async def list_experiments(
+    session: AsyncSession, project_id: str, after: str = "", most: int | None = None
+) -> Sequence[Experiment]:
+    """List the experiments of a project by id, at most so many of those after an id; ids are compared bytewise, as Python does."""
+    place = collate(col(Experiment.id), "C")
+    query = select(Experiment).where(Experiment.project_id == project_id, place > after).order_by(place).limit(most)
     return (await session.exec(query)).all()
 
 

@@ -74,6 +74,19 @@ async def test_fifty_teams_are_applied_twice_and_nothing_changes_the_second_time
     assert await audit_entries(database, team) == audited
 
 
+async def test_an_export_of_more_than_a_page_has_everything_once(
+    command: Command, admin_key: str, server: Server, team: str
+) -> None:
+    experiments = [{"projectId": team, "experimentId": f"trial-{number:03}"} for number in range(510)]
+    text = yaml.safe_dump({"projects": [{"projectId": team}], "experiments": experiments})
+    applied = await command("apply", "FILE", text=text)
+    assert applied.code == 0, applied.err
+
+    exported = await command("export", "--project", team)
+
+    assert yaml.safe_load(exported.out)["experiments"] == experiments
+
+
 async def stored(database: Database, team: str) -> tuple[int, ...]:
     """How many projects, budgets and channels the teams have."""
     tables = ("projects WHERE id", "budgets WHERE project_id", "alert_targets WHERE project_id")

@@ -113,6 +113,32 @@ async def test_what_changed_meanwhile_is_not_overwritten(
         assert response.json()["error"]["current"] == now
 
 
+@pytest.mark.parametrize("path", ["/api/experiments", "/api/config"])
+async def test_a_list_has_pages_that_together_have_each_thing_once(
+    client: httpx.AsyncClient, project: str, admin: dict[str, str], path: str
+) -> None:
+    # Bytewise, capitals come first.
+    names = ["Z", "a", "b", "ä", "日"]
+    for name in names:
+        await client.post("/api/experiments", json={"projectId": project, "experimentId": name}, headers=admin)
+        await client.post("/api/links", json={"projectId": project, "name": name}, headers=admin)
+    of_kind, query, pages = {"experiments": list[str](), "links": list[str]()}, {"projectId": project, "limit": "2"}, 0
+
+    while query.get("after", "") is not None:
+        answer = (await client.get(path, params=query, headers=admin)).json()
+        listed = answer.get("resources", answer)
+        assert sum(len(one) for one in listed.values() if isinstance(one, list)) <= 2
+        of_kind["experiments"] += [one["experimentId"] for one in listed.get("experiments", ())]
+        of_kind["links"] += [one["name"] for one in listed.get("links", ())]
+        query["after"], pages = answer["nextAfter"], pages + 1
+
+    assert of_kind == {"experiments": names, "links": names if path == "/api/config" else []}
+    assert pages > 5 if path == "/api/config" else pages == 3
+    refused = await client.get(path, params={"projectId": project, "after": "x"}, headers=admin)
+    assert_error(refused, 422, "invalid_payload", paths=["after"])
+    assert_error(await client.get(f"{path}?limit=1001", headers=admin), 422, "invalid_payload", paths=["limit"])
+
+
 async def test_a_change_is_audited_as_its_form_is(
     client: httpx.AsyncClient, database: Database, project: str, admin: dict[str, str]
 ) -> None:

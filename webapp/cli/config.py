@@ -73,8 +73,15 @@ def export(project_id: str | None, url: str, key: str) -> None:
     \b
     Example: runtally config export > runtally.yaml
     """
-    answer = _ask(url, key, "{}: {}".format, query={} if project_id is None else {"projectId": project_id})
-    click.echo(yaml.dump(answer["resources"], Dumper=_Dumper, sort_keys=False, allow_unicode=True), nl=False)
+    resources, query = dict[str, list[object]](), {} if project_id is None else {"projectId": project_id}
+    while True:
+        answer = _ask(url, key, "{}: {}".format, query=query)
+        for kind, things in answer["resources"].items():
+            resources.setdefault(kind, []).extend(things)
+        if answer["nextAfter"] is None:
+            break
+        query["after"] = answer["nextAfter"]
+    click.echo(yaml.dump(resources, Dumper=_Dumper, sort_keys=False, allow_unicode=True), nl=False)
 
 
 class _Dumper(yaml.SafeDumper):
