@@ -85,11 +85,28 @@ async def create(  # noqa: PLR0913  # What says what the link is has its name at
     return link
 
 
-async def remove(session: AsyncSession, by: Actor, project_id: str, link_id: UUID) -> SharedLink:
-    """Remove a link, and end the access of everybody who used it. Raises `NotFound`."""
+async def set_expiry(
+    session: AsyncSession, by: Actor, project_id: str, link_id: UUID, expires_at: datetime
+) -> SharedLink:
+    """Let a link open the project until then, also one that was closed or has expired. Raises `NotFound`."""
+    link = await _get(session, project_id, link_id)
+    before, after = {"expires_at": link.expires_at}, {"expires_at": expires_at}
+    record(session, by, Change("shared_link.changed", link.name, project_id, before, after))
+    link.expires_at = expires_at
+    session.add(link)
+    return link
+
+
+async def _get(session: AsyncSession, project_id: str, link_id: UUID) -> SharedLink:
     link = await session.get(SharedLink, link_id)
     if link is None or link.project_id != project_id:
         raise NotFound("This link was removed already.")
+    return link
+
+
+async def remove(session: AsyncSession, by: Actor, project_id: str, link_id: UUID) -> SharedLink:
+    """Remove a link, and end the access of everybody who used it. Raises `NotFound`."""
+    link = await _get(session, project_id, link_id)
     record(session, by, Change("shared_link.removed", link.name, project_id, before={"name": link.name}))
     await session.delete(link)
     return link

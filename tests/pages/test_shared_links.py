@@ -2,6 +2,7 @@
 
 import re
 from html import unescape
+from uuid import UUID
 
 import pytest
 from quart.typing import TestClientProtocol as Browser
@@ -136,7 +137,8 @@ async def test_a_removed_link_shows_nothing_any_more_also_to_who_came_by_it(
     path = await created(member, project_id)
     await stranger.get(path)
     html = await html_of(member, f"/projects/{project_id}/settings/links")
-    [remove] = re.findall(rf"/projects/{project_id}/settings/links/[\w-]+/remove", html)
+    [close] = re.findall(rf"/projects/{project_id}/settings/links/[\w-]+/close", html)
+    remove = f"{close.removesuffix('close')}remove"
 
     assert (await member.post(remove)).status_code == 303
 
@@ -145,6 +147,25 @@ async def test_a_removed_link_shows_nothing_any_more_also_to_who_came_by_it(
     assert gone.status_code == 404
     assert "This link has expired or was removed." in await gone.get_data(as_text=True)
     assert (await member.post(remove)).status_code == 404
+
+
+async def test_a_closed_link_shows_nothing_until_it_is_opened_again(
+    member: Browser, stranger: Browser, project_id: str
+) -> None:
+    path = await created(member, project_id)
+    settings = f"/projects/{project_id}/settings/links"
+    html = await html_of(member, settings)
+    [close] = re.findall(rf"{settings}/[\w-]+/close", html)
+    assert "/remove" not in html
+
+    assert (await member.post(close)).status_code == 303
+    closed = (await stranger.get(path)).status_code
+    [again] = re.findall(rf"{settings}/[\w-]+/open", await html_of(member, settings))
+    assert (await member.post(again)).status_code == 303
+
+    assert closed == 404
+    assert (await stranger.get(path)).status_code == 303
+    assert (await member.post(f"{settings}/{UUID(int=0)}/open")).status_code == 404
 
 
 async def test_an_expired_link_shows_nothing_any_more(

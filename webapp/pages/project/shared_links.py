@@ -33,6 +33,7 @@ SECTION = "shared_links.show"
 EXPIRIES = (("7", "After 7 days"), ("30", "After 30 days"), ("90", "After 90 days"), ("", "Never"))
 SHARED_FORM = Form("shared")
 FORM = Form("link", {"expires": ("30",)})
+REOPENED_FOR = timedelta(days=30)
 GONE = "This link has expired or was removed. Ask the person who sent it for a new one."
 
 
@@ -115,6 +116,20 @@ async def remove(project_id: str, link_id: UUID) -> ResponseReturnValue:
     async with services().control.database.session() as session:
         link = await shared_links.remove(session, actor(), project_id, link_id)
     return back_to(SECTION, project_id, f"Link removed: {link.name}. It no longer works.")
+
+
+@blueprint.post(f"{PATH}/links/<uuid:link_id>/<any(close,open):act>")
+@project_editor
+async def set_open(project_id: str, link_id: UUID, act: str) -> ResponseReturnValue:
+    """Close a link, which ends the access of everybody who used it, or open it again."""
+    now = services().clock()
+    until = now if act == "close" else now + REOPENED_FOR
+    async with services().control.database.session() as session:
+        link = await shared_links.set_expiry(session, actor(), project_id, link_id, until)
+    said = (
+        "Link closed: {}. It no longer works, until it is opened again." if act == "close" else "Link open again: {}."
+    )
+    return back_to(SECTION, project_id, said.format(link.name))
 
 
 @blueprint.post(f"{PATH}/badges")

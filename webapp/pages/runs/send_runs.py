@@ -3,6 +3,7 @@
 The project need not exist yet.
 """
 
+from datetime import timedelta
 from typing import ClassVar
 from uuid import UUID
 
@@ -35,6 +36,10 @@ SHOWN_CLIENTS = 20
 KEY_FORM = Form("send", {"project": (EXAMPLE_PROJECT,), "name": ("production",)})
 
 blueprint = Blueprint("send_runs", __name__)
+
+
+LIFETIME = timedelta(days=90)
+"""The time for which a key of this page is taken, as one of the settings is unless its maker chooses otherwise."""
 
 
 class ArrivalPage(Page, frozen=True):
@@ -140,6 +145,7 @@ async def _with_new_key(project_id: str, form: Form) -> Response:
                 project_id=project_id,
                 scopes=(Scope.RUNS_WRITE,),
                 name=form.value("name"),
+                lifetime=LIFETIME,
             )
         except InvalidName as error:
             return await render(replace(page, key_form=form.refused(error, "name")), 422)
