@@ -27,7 +27,7 @@ class Vendors(BaseHTTPRequestHandler):
             content = {"content": [{"type": "text", "text": "Hello."}], "stop_reason": "end_turn", "stop_sequence": None}
             body = json.dumps({"id": "m", "type": "message", "role": "assistant", "model": sent["model"], "usage": OF_CLAUDE, **content})
         elif "chat/completions" in self.path:
-            parts = [{"index": 0, "delta": {"role": "assistant", "content": text}, "finish_reason": None} for text in ("Hel", "lo", ".")]
+            parts = [{"index": 0, "delta": {"role": "assistant", "content": text}, "finish_reason": None} for text in ("Good", " day", ".")]
             chunks = [*({**CHUNK, "choices": [part]} for part in parts), {**CHUNK, "choices": [], "usage": USAGE}]
             body = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
         else:
