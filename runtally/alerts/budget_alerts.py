@@ -100,7 +100,7 @@ def values_message(  # noqa: PLR0913, PLR0917  # What is reached, and when.
     who = f"{len(reached):,} values of {terms.label}" if len(reached) > 1 else _named(terms, reached[0].value)
     have = "have" if len(reached) > 1 else "has"
     done = "used up" if percent == USED_UP else f"reached {percent}% of"
-    listed = ", ".join(f"{quoted(one.value)} {money(one.spent_usd)}" for one in reached[:MOST_LISTED])
+    listed = ", ".join(f"{quoted(one.value)} {money(one.spent_usd)}{one.or_more}" for one in reached[:MOST_LISTED])
     more = len(reached) - MOST_LISTED
     return compose(
         AlertKind.BUDGET,

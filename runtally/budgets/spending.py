@@ -39,6 +39,11 @@ class Spending:
     is_minimum: bool = False
     """Whether runs have no price or, of all runs together, units of runs; sums by value do not have that."""
 
+    @property
+    def or_more(self) -> str:
+        """The words that follow its cost where that is a minimum."""
+        return " or more" if self.unpriced or self.is_minimum else ""
+
     def __add__(self, more: "Spending") -> "Spending":
         return Spending(
             self.value,

@@ -197,8 +197,26 @@ async def test_what_cannot_be_answered_says_how_to_ask(own: Database, key: str) 
     assert "No price in force" in none
     assert "100" in too_many
     # Left out of the question, the answer would be about all models.
-    assert "no argument `model`; it has: by, limit, project, range" in unheard_of
+    assert "no argument `model`; it has: by, filters, limit, project, range" in unheard_of
     assert incomplete.endswith("provider: Field required")
+
+
+async def test_tools_take_the_filters_of_the_api(own: Database, key: str) -> None:
+    assert key
+    async with in_this_process(own) as client:
+        of_model = await ask(client, "usage", project="shop", filters={"model": "acme-small"})
+        of_lines = await ask(client, "usage", project="shop", by=["line"], filters={"session": "s1"})
+        of_session = await ask(client, "dearest_sessions", project="shop", filters={"model": "acme-small"})
+        of_code = await ask(client, "errors", project="shop", filters={"errorCode": "none_such"})
+        unknown = await refusal(client, "usage", filters={"colour": "red"})
+        unreadable = await refusal(client, "errors", project="shop", filters={"status": "bad"})
+
+    assert of_model["total"]["costUSD"] == "3"
+    assert of_lines["total"]["costUSD"] == "0.100000000002"
+    assert [row["session"] for row in of_session["rows"]] == ["s2"]
+    assert of_code["rows"] == []
+    assert "filtered by 'colour'; use provider, model, " in unknown
+    assert "status " in unreadable
 
 
 async def test_over_http_each_request_has_a_key(empty_database_url: str, key: str) -> None:

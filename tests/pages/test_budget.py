@@ -91,6 +91,21 @@ async def test_a_budget_for_each_user_is_added_by_an_editor_and_read_by_everybod
     assert "Each user" not in text_of(await html_of(viewer, f"{url}/budgets"))
 
 
+async def test_a_value_with_runs_that_have_no_price_says_that_it_is_a_minimum(
+    invite: Invite, post: Post, project_id: str
+) -> None:
+    member, _ = await invite(Role.MEMBER, project_id)
+    url = f"/projects/{project_id}"
+    await post(make_run(userId="ada", costUSD=None, model="unheard-of"), make_run(userId="ada"), make_run(userId="bob"))
+    sent = {"dimension": "user", "value": "", "period": "day", "amount": "5", "alerts": "100"}
+    await member.post(f"{url}/settings/budgets", form=sent)
+
+    text = text_of(await html_of(member, f"{url}/budgets"))
+
+    assert re.search(r"ada \$0\.\d+ or more", text)
+    assert re.search(r"bob \$0\.\d+ [^o]", text)
+
+
 async def test_a_budget_on_what_no_sums_are_kept_of_is_refused_at_its_field(
     invite: Invite, post: Post, project_id: str
 ) -> None:

@@ -24,10 +24,12 @@ from runtally.pricing.cost import MILLION
 from runtally.pricing.rates import per_text, usd_per_units
 from runtally.runs.cost_lines import LINE, NAMES, LineSum, measured, read_cost_lines
 from runtally.units import FURTHER, TOKEN_KINDS
+from runtally.usage import filter as filters
 from runtally.usage import masking
 from runtally.usage.dimensions import (
     DIMENSIONS,
     ERROR_CODE,
+    METADATA,
     MODEL,
     OTHER,
     OTHER_NAME,
@@ -72,24 +74,24 @@ class Answers:
         )
 
     async def usage(
-        self, actor: Actor, project_id: str | None, by: Sequence[str], reach: NamedRange, limit: int
+        self, actor: Actor, run_filter: RunFilter, by: Sequence[str], reach: NamedRange, limit: int
     ) -> Answer:
-        project_id = project_id or actor.project_id
-        await self._demand(actor, Scope.METRICS_READ, project_id)
-        run_filter, dimensions = RunFilter(project_id=project_id), [_dimension(name) for name in by if name != LINE]
+        run_filter = run_filter.replace(project_id=run_filter.project_id or actor.project_id)
+        await self._demand(actor, Scope.METRICS_READ, run_filter.project_id)
+        dimensions = [_dimension(name) for name in by if name != LINE]
         if LINE in by:
             return await self._lines(run_filter, dimensions, reach, limit)
         return await self._groups(run_filter, dimensions, reach, limit)
 
-    async def dearest_sessions(self, actor: Actor, project_id: str | None, reach: NamedRange, limit: int) -> Answer:
-        project_id = self._project(actor, project_id)
+    async def dearest_sessions(self, actor: Actor, run_filter: RunFilter, reach: NamedRange, limit: int) -> Answer:
+        project_id = self._project(actor, run_filter.project_id)
         await self._demand(actor, Scope.RUNS_READ, project_id)
-        return await self._groups(RunFilter(project_id=project_id), [SESSION], reach, limit, has_value=True)
+        return await self._groups(run_filter.replace(project_id=project_id), [SESSION], reach, limit, has_value=True)
 
-    async def errors(self, actor: Actor, project_id: str | None, reach: NamedRange, limit: int) -> Answer:
-        project_id = self._project(actor, project_id)
+    async def errors(self, actor: Actor, run_filter: RunFilter, reach: NamedRange, limit: int) -> Answer:
+        project_id = self._project(actor, run_filter.project_id)
         await self._demand(actor, Scope.METRICS_READ, project_id)
-        failed = RunFilter(project_id=project_id, status=Outcome.FAILED)
+        failed = run_filter.replace(project_id=project_id, status=run_filter.status or Outcome.FAILED)
         return await self._groups(failed, [STATUS, ERROR_CODE, PROVIDER, MODEL], reach, limit, rank_by="runs")
 
     async def price(self, actor: Actor, provider: str, model: str, project_id: str | None, input_tokens: int) -> Answer:
@@ -212,6 +214,18 @@ def _shown(value: str | None) -> str | None:
     return OTHER_NAME if value == OTHER else value
 
 
+def filter_of(project_id: str | None, values: Mapping[str, str] | None) -> RunFilter:
+    """Return the filter by values of dimensions, as the API has them. Raises `InvalidFilter`, which says what is wrong."""
+    sent = values or {}
+    names = [filters.NAMES[one.filter_field] for one in DIMENSIONS.values()]
+    if unknown := [name for name in sent if name not in names and not name.startswith(METADATA)]:
+        raise InvalidFilter(f"Nothing is filtered by {unknown[0]!r}; use {', '.join(names)} or {METADATA}<key>.")
+    try:
+        return RunFilter.parse(sent).replace(project_id=project_id)
+    except InvalidFilter as error:
+        raise InvalidFilter("; ".join(f"{one.path} {one.message}" for one in error.details)) from None
+
+
 def _dimension(name: str) -> Dimension:
     """Return the dimension of this name. Raises `InvalidFilter`."""
     found = dimension_named(name)
@@ -253,6 +267,7 @@ def _of_month(use: Use) -> Answer:
         forecast_usd=use.forecast_usd,
         used_up_at=use.used_up_at,
         runs_without_cost=use.unpriced,
+        is_minimum=use.is_minimum,
     )
 
 
@@ -264,7 +279,12 @@ def _state(state: BudgetState) -> Answer:
         period=terms.period_name(state.now),
         amount_usd=terms.amount_usd,
         values=[
-            _answer(value=one.value or None, spent_usd=one.spent_usd, runs_without_cost=one.unpriced)
+            _answer(
+                value=one.value or None,
+                spent_usd=one.spent_usd,
+                runs_without_cost=one.unpriced,
+                is_minimum=bool(one.or_more),
+            )
             for one in state.spendings[:MAX_ROWS]
         ],
         values_over=len(state.over),

@@ -16,7 +16,7 @@ from runtally.audit import ANYONE, Actor
 from runtally.errors import RuntallyError
 from runtally.usage.dimensions import DIMENSIONS
 from runtally.usage.timeline import NamedRange
-from webapp.mcp.answers import MAX_DIMENSIONS, MAX_ROWS, Answer, Answers
+from webapp.mcp.answers import MAX_DIMENSIONS, MAX_ROWS, Answer, Answers, filter_of
 
 P = ParamSpec("P")
 
@@ -37,6 +37,13 @@ By = Annotated[
         description=f"Dimensions to group the rows by: {', '.join(DIMENSIONS)}, or metadata.<key>; with line the rows are the "
         "lines of the cost: input, cache reads and writes, output, searches, service tier, region and so on.",
         max_length=MAX_DIMENSIONS,
+    ),
+]
+Filters = Annotated[
+    dict[str, str] | None,
+    Field(
+        description=f"Only runs with these values: by {', '.join(DIMENSIONS)}, or metadata.<key>, such as "
+        '{"model": "gpt-4o-mini", "metadata.feature": "search"}.'
     ),
 ]
 Rows = Annotated[int, Field(description="How many rows at most.", ge=1, le=MAX_ROWS)]
@@ -92,29 +99,32 @@ def create_server(answers: Answers) -> MCPServer[Any]:
     async def usage(
         project: Project = None,
         by: By = ("provider", "model"),
+        filters: Filters = None,
         range: Reach = NamedRange.LAST_7_DAYS,  # noqa: A002  # The name that pages and the API have.
         limit: Rows = 20,
     ) -> dict[str, Any]:
         """Return cost, runs, errors and tokens of a project or of all, in total and by dimensions, the dearest row first."""
-        return await answers.usage(asking.get(), project, by, range, limit)
+        return await answers.usage(asking.get(), filter_of(project, filters), by, range, limit)
 
     @tool
     async def dearest_sessions(
         project: Project = None,
+        filters: Filters = None,
         range: Reach = NamedRange.LAST_7_DAYS,  # noqa: A002  # As above.
         limit: Rows = 10,
     ) -> dict[str, Any]:
         """Return the sessions of a project that cost most."""
-        return await answers.dearest_sessions(asking.get(), project, range, limit)
+        return await answers.dearest_sessions(asking.get(), filter_of(project, filters), range, limit)
 
     @tool
     async def errors(
         project: Project = None,
+        filters: Filters = None,
         range: Reach = NamedRange.LAST_7_DAYS,  # noqa: A002  # As above.
         limit: Rows = 20,
     ) -> dict[str, Any]:
         """Return how often runs of a project failed, by status, error code, provider and model."""
-        return await answers.errors(asking.get(), project, range, limit)
+        return await answers.errors(asking.get(), filter_of(project, filters), range, limit)
 
     @tool
     async def price(

@@ -101,6 +101,15 @@ def hostile_messages() -> Iterator[Message]:
     yield trial_message(LINK, "x", NOW)
 
 
+def test_a_value_with_runs_that_have_no_price_has_spent_so_much_or_more() -> None:
+    terms = BudgetTerms("p", "user", EACH_VALUE, BudgetPeriod.MONTH, Decimal(1), (100,))
+    reached = [Spending("ada", Decimal(3), 2), Spending("bob", Decimal(2), 0)]
+
+    message = values_message(LINK, BudgetState(terms, NOW, tuple(reached)), 100, reached, 1, NOW)
+
+    assert 'At 100% or more: "ada" $3.00 or more, "bob" $2.00.' in message.text
+
+
 def texts_of(found: object) -> list[str]:
     if isinstance(found, dict):
         return [text for name, value in found.items() if name != "data" for text in texts_of(value)]

@@ -64,7 +64,7 @@ def budget_line(use: Use) -> BudgetLine:
             if use.amount_usd * percent / 100 <= whole
         ),
         warning=_warning(use),
-        is_minimum=use.unpriced > 0,
+        is_minimum=use.is_minimum or use.unpriced > 0,
     )
 
 

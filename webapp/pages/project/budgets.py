@@ -232,7 +232,7 @@ def _value(one: Spending, state: BudgetState) -> ValueRow:
     amount = state.terms.amount_usd
     return ValueRow(
         name=one.value if state.terms.is_each else "",
-        spent=formats.money(one.spent_usd),
+        spent=f"{formats.money(one.spent_usd)}{one.or_more}",
         share=formats.share(one.spent_usd, amount),
         bar=min(100.0, round(float(one.spent_usd / amount * 100), 2)),
         is_over=one.spent_usd > amount,
