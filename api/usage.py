@@ -46,7 +46,7 @@ from runtally.runs.cost_lines import CostLines, read_cost_lines
 from runtally.spreadsheets import guarded
 from runtally.usage.deleted_queries import DeletedCosts, read_deleted
 from runtally.usage.dimensions import KEY, OTHER
-from runtally.usage.groups.groups import GroupAnswer, Sums, read_groups_of
+from runtally.usage.groups.groups import GroupAnswer, Sums, read_groups
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.plan import Group
 from runtally.usage.snapshots import Snapshots
@@ -193,7 +193,7 @@ async def read_answer(snapshots: Snapshots, control: Connection, asked: UsageReq
     """Answer a query. Raises `DimensionNotTracked`."""
     if asked.has_lines:
         return await read_cost_lines(snapshots, control, asked.question)
-    return await read_groups_of([GroupRowReader.of(one) for one in snapshots.every], asked.question)
+    return await read_groups([GroupRowReader.of(one) for one in snapshots.every], asked.question)
 
 
 async def _names(control: Connection, answer: GroupAnswer | CostLines) -> Mapping[UUID, str] | None:
@@ -242,7 +242,7 @@ def _as_json(page: _Page, names: Mapping[UUID, str] | None, deleted: DeletedCost
         "end": utc(question.timeline.span.until),
         "bucket_width": page.asked.width.value,
         "group_by": dimensions,
-        "overlapping": True if answer.is_overlapping else UNSET,
+        "overlapping": True if answer.question.is_overlapping else UNSET,
         "key_names": UNSET if names is None else {str(id_): name for id_, name in names.items()},
         "has_more": page.next is not None,
         "next_page": page.next,

@@ -28,6 +28,7 @@ from runtally.models.measures import columns_over_sums, measures_named
 from runtally.models.rollup import GRAINS
 from runtally.usage.filter import RunFilter
 from runtally.usage.groups.groups import GroupAnswer, Sums, read_groups
+from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.plan import GroupQuestion, LatencyDetail
 from runtally.usage.timeline import BucketWidth, Timeline
 from runtally.usage.totals import NO_RUNS, totals_reader
@@ -181,6 +182,6 @@ async def _read(
     detail = LatencyDetail.BUCKETS if has_latencies else LatencyDetail.NONE
     question = GroupQuestion(timeline, run_filter, (), MEASURES, latencies=detail)
     try:
-        return await read_groups(connection, question)
+        return await read_groups([GroupRowReader.over(connection)], question)
     except DimensionNotTracked:
         return None

@@ -20,7 +20,7 @@ from runtally.units import COUNT_COLUMNS, Usage
 from runtally.usage.deleted_queries import read_deleted
 from runtally.usage.dimensions import MODEL, PROVIDER
 from runtally.usage.filter import RunFilter
-from runtally.usage.groups.groups import read_groups_of
+from runtally.usage.groups.groups import read_groups
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.overview.project_queries import select_dropped_before
 from runtally.usage.plan import GroupQuestion, LatencyDetail
@@ -108,7 +108,7 @@ async def _read_runs(
 
 
 async def _read_sums(snapshots: Snapshots, question: GroupQuestion) -> Iterator[tuple[date, PricedAlike]]:
-    answer = await read_groups_of([GroupRowReader.of(one) for one in snapshots.every], question)
+    answer = await read_groups([GroupRowReader.of(one) for one in snapshots.every], question)
     return (
         (
             question.timeline.starts[number].date(),

@@ -13,7 +13,7 @@ from runtally.models.budget import BudgetPeriod
 from runtally.models.project import NameStorage
 from runtally.names import LiveNames
 from runtally.usage.dimensions import OTHER
-from runtally.usage.groups.groups import read_groups_of
+from runtally.usage.groups.groups import read_groups
 from runtally.usage.groups.queries import select_tracked
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.plan import GroupQuestion, LatencyDetail
@@ -122,7 +122,7 @@ async def read_state(
     spendings = list[Spending]()
     try:
         for each in (terms, *([replace(terms, value=hashed)] if hashed else ())):
-            groups = await read_groups_of([GroupRowReader.over(one) for one in connections], _question(each, now))
+            groups = await read_groups([GroupRowReader.over(one) for one in connections], _question(each, now))
             spendings += [
                 Spending(
                     group[0] if group and group[0] else each.value,

@@ -152,7 +152,7 @@ async def read_runs(snapshots: Snapshots, run_filter: RunFilter, timeline: Timel
     question = GroupQuestion(timeline.as_one_bucket(), run_filter, latencies=LatencyDetail.NONE)
     [snapshot] = snapshots.every
     reader = GroupRowReader.of(snapshot)
-    totals = (await read_groups(reader, question)).total
+    totals = (await read_groups([reader], question)).total
     if not totals.runs:
         return ComparedRuns(totals)
     sample = await select_sample(reader.connection, run_filter, timeline.span)

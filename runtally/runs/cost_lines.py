@@ -22,7 +22,7 @@ from runtally.runs.cost_line_queries import PricedAlike, Varying, select_priced_
 from runtally.units import LINES, Measured
 from runtally.usage import masking
 from runtally.usage.dimensions import OTHER
-from runtally.usage.groups.groups import read_groups_of
+from runtally.usage.groups.groups import read_groups
 from runtally.usage.groups.parts import parts_of
 from runtally.usage.groups.queries import count_runs
 from runtally.usage.groups.rows import GroupRowReader
@@ -118,11 +118,6 @@ class CostLines:
         for one in self.groups.values():
             found.merge(one)
         return found
-
-    @property
-    def is_overlapping(self) -> bool:
-        """Whether a run may be in several groups."""
-        return any(one.is_list for one in self.question.by)
 
 
 async def read_cost_lines(snapshots: Snapshots, control: Connection, question: GroupQuestion) -> CostLines:
@@ -234,7 +229,7 @@ async def _stored(snapshots: Snapshots, question: GroupQuestion) -> Mapping[Slic
             "or group and filter by no more than provider and model, and their cost is a line of its own."
         )
     sums = replace(question, measures=("runs", "unpriced", "cost_usd"), limit=MAX_ROWS, latencies=LatencyDetail.NONE)
-    answer = await read_groups_of([GroupRowReader.of(one) for one in snapshots.every], sums)
+    answer = await read_groups([GroupRowReader.of(one) for one in snapshots.every], sums)
     return {place: one.totals for place, one in answer.slices.items()}
 
 

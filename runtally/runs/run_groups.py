@@ -303,7 +303,7 @@ async def _by_sums(connection: Connection, question: ListQuestion, now: datetime
     )
     reader = GroupRowReader.over(connection)
     try:
-        answer = await read_groups(reader, of_sums)
+        answer = await read_groups([reader], of_sums)
     except DimensionNotTracked:
         return None
     ranked = [

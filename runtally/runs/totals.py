@@ -119,7 +119,7 @@ async def _from_sums(
     )
     reader = GroupRowReader(CombinedReads.over(connection), ArchivedGroupReader(archive) if archive else None)
     try:
-        found = (await read_groups(reader, question)).total
+        found = (await read_groups([reader], question)).total
     except DimensionNotTracked:
         return None
     if status is None:

@@ -129,6 +129,11 @@ class GroupQuestion:
         return key_of(self.filter, self.by)
 
     @property
+    def is_overlapping(self) -> bool:
+        """Whether a run may be in several groups."""
+        return any(one.is_list for one in self.by)
+
+    @property
     def ranked_measures(self) -> tuple[str, ...]:
         """The measures by whose sum groups are ranked."""
         return RANKS.get(self.rank_by, (self.rank_by,))

@@ -321,7 +321,9 @@ def summary_of(answer: GroupAnswer, window: Window) -> Summary:
         window,
         by,
         window.interval,
-        buckets={} if answer.is_overlapping else group_sum((number, one) for (number, _), one in totals.items()),
+        buckets={}
+        if answer.question.is_overlapping
+        else group_sum((number, one) for (number, _), one in totals.items()),
         groups={_named(group): one.totals for group, one in answer.groups.items()} if by else {},
         slices=totals if by else {},
     )

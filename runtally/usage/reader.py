@@ -19,7 +19,7 @@ from runtally.usage.days.boundary_queries import BoundaryRun
 from runtally.usage.days.version_queries import Days
 from runtally.usage.dimensions import PROJECT
 from runtally.usage.filter import Outcome
-from runtally.usage.groups.groups import GroupAnswer, read_groups_of
+from runtally.usage.groups.groups import GroupAnswer, read_groups
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.memo import ReadOnce, Version
 from runtally.usage.overview import sum_queries as project_sum_queries
@@ -230,7 +230,7 @@ class UsageReader:
 
     async def groups(self, question: GroupQuestion) -> GroupAnswer:
         """Answer a question about groups. Raises `DimensionNotTracked` where too many runs would have to be read."""
-        return await read_groups_of(await self.group_readers(), question)
+        return await read_groups(await self.group_readers(), question)
 
     async def group_readers(self) -> list[GroupRowReader]:
         """Return the reader of groups in each database, which knows the state of its days."""

@@ -22,7 +22,7 @@ from runtally.runs.cost_lines import LINE, NAMES, CostLines, LineSum, measured, 
 from runtally.settings import Settings
 from runtally.usage.dimensions import BY_MODEL, DIMENSIONS, METADATA, OTHER, OTHER_NAME, Dimension, dimension_named
 from runtally.usage.filter import RunFilter
-from runtally.usage.groups.groups import GroupAnswer, Sums, read_groups_of
+from runtally.usage.groups.groups import GroupAnswer, Sums, read_groups
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.memo import DayMemo
 from runtally.usage.plan import ALL_MEASURES, Group, GroupQuestion, Question
@@ -102,7 +102,7 @@ def usage(sought: RunFilter, by: _By, name: str, limit: int, *, as_json: bool) -
             snapshots = Snapshots.of(connection, DayMemo(0), ArchivedGroupReader(archive) if archive else None)
             if by.has_lines:
                 return await read_cost_lines(snapshots, connection, question)
-            return await read_groups_of([GroupRowReader.of(one) for one in snapshots.every], question)
+            return await read_groups([GroupRowReader.of(one) for one in snapshots.every], question)
 
     found = with_database(work)
     if as_json:
@@ -150,7 +150,7 @@ def _record(found: GroupAnswer | CostLines) -> Record:
         start=span.since.astimezone(UTC),
         end=span.until.astimezone(UTC),
         group_by=[*names, LINE] if isinstance(found, CostLines) else names,
-        overlapping=found.is_overlapping,
+        overlapping=found.question.is_overlapping,
         totals=[line for group, sums in found.groups.items() for line in line_groups((*names, LINE), group, sums)]
         if isinstance(found, CostLines)
         else [_row(names, group, sums) for group, sums in found.groups.items()],

@@ -41,6 +41,7 @@ from runtally.usage.dimensions import (
 )
 from runtally.usage.filter import Outcome, RunFilter
 from runtally.usage.groups.groups import GroupAnswer, Sums, read_groups
+from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.memo import DayMemo
 from runtally.usage.plan import GroupQuestion, LatencyDetail
 from runtally.usage.snapshots import Snapshots
@@ -148,7 +149,7 @@ class Answers:
             timeline, run_filter, tuple(by), limit=limit + has_value, rank_by=rank_by, latencies=LatencyDetail.NONE
         )
         async with self.database.snapshot(READ_SECONDS) as connection:
-            found = await read_groups(connection, question)
+            found = await read_groups([GroupRowReader.over(connection)], question)
         rows = [(group, one) for group, one in found.groups.items() if OTHER not in group]
         if has_value:
             rows = [(group, one) for group, one in rows if None not in group]
@@ -156,7 +157,7 @@ class Answers:
             project_id=run_filter.project_id,
             since=timeline.span.since,
             until=min(timeline.span.until, now),
-            total=None if found.is_overlapping else _totals(found.total),
+            total=None if found.question.is_overlapping else _totals(found.total),
             rows=[_row(by, group, one) for group, one in rows[:limit]],
             all_other_rows=_others(found),
         )
@@ -170,7 +171,7 @@ class Answers:
                 connection,
                 GroupQuestion(timeline, run_filter, tuple(by), limit=limit),
             )
-        total = None if found.is_overlapping else found.total
+        total = None if found.question.is_overlapping else found.total
         return _answer(
             project_id=run_filter.project_id,
             since=timeline.span.since,

@@ -12,7 +12,6 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from runtally.db.combined import gathered
-from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked
 from runtally.usage import masking
 from runtally.usage.groups.derived import named_rows, ranks_of
@@ -21,7 +20,6 @@ from runtally.usage.groups.queries import GroupRows
 from runtally.usage.groups.ranks import Rank, Ranks, added, highest
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.groups.slices import SliceKey
-from runtally.usage.memo import DayMemo
 from runtally.usage.plan import Group, GroupQuestion, LatencyDetail, TooManyGroups
 from runtally.usage.sketch import NO_LATENCIES, Latencies, Latency
 from runtally.usage.totals import Totals, group_sum, total_of
@@ -60,11 +58,6 @@ class GroupAnswer:
     slices: Mapping[SliceKey, Sums]
 
     @property
-    def is_overlapping(self) -> bool:
-        """Whether a run may be in several groups."""
-        return any(one.is_list for one in self.question.by)
-
-    @property
     def total(self) -> Totals:
         """The sums of all runs; meaningless for groups that overlap."""
         return total_of(one.totals for one in self.groups.values())
@@ -79,18 +72,11 @@ class Values:
     """The runs with these values and without any; fewer than all runs where some values have no sums of their own."""
 
 
-async def read_groups(
-    connection: "Connection | GroupRowReader", question: GroupQuestion, memo: DayMemo | None = None
-) -> GroupAnswer:
-    """Answer a question about groups of runs. Raises `DimensionNotTracked` where too many runs would have to be read.
+async def read_groups(readers: Sequence[GroupRowReader], question: GroupQuestion) -> GroupAnswer:
+    """Answer a question about groups of runs: those of a database, or of several together, each of which is seen at one moment.
 
-    The statements of the connection must see one moment.
+    Raises `DimensionNotTracked` where too many runs would have to be read.
     """
-    return await read_groups_of([GroupRowReader.over(connection, memo)], question)
-
-
-async def read_groups_of(readers: Sequence[GroupRowReader], question: GroupQuestion) -> GroupAnswer:
-    """Answer a question about the runs of several databases together, as `read_groups` does of one."""
     return await _answer(question, await _parts_of_each(readers, question))
 
 

@@ -67,9 +67,8 @@ class GroupRowReader:
         self._once = ReadOnce()
 
     @classmethod
-    def over(cls, connection: "Connection | GroupRowReader", memo: DayMemo | None = None) -> "GroupRowReader":
-        """Return the reader over a connection, or the connection if it is that already: what it has found is not read again."""
-        return connection if isinstance(connection, GroupRowReader) else cls(CombinedReads.over(connection), memo=memo)
+    def over(cls, connection: Connection, memo: DayMemo | None = None) -> "GroupRowReader":
+        return cls(CombinedReads.over(connection), memo=memo)
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> "GroupRowReader":

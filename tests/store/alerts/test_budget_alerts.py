@@ -16,7 +16,7 @@ from runtally.db.database import Database
 from runtally.ids import uuid7
 from runtally.ingest.queries import insert_runs
 from runtally.names import LiveNames
-from runtally.usage.groups.groups import read_groups_of
+from runtally.usage.groups.groups import read_groups
 from runtally.usage.groups.slices import WaitingRuns, select_waiting
 from runtally.usage.upkeep.dimensions import merge_dimensions
 from tests.documents import make_stored_run
@@ -162,9 +162,9 @@ async def test_a_budget_is_read_again_only_when_its_project_has_spent_more(
 
     async def counted(*arguments: Any) -> Any:  # noqa: ANN401  # As the original.
         read.append(arguments)
-        return await read_groups_of(*arguments)
+        return await read_groups(*arguments)
 
-    monkeypatch.setattr("runtally.budgets.spending.read_groups_of", counted)
+    monkeypatch.setattr("runtally.budgets.spending.read_groups", counted)
     await spend(project, clock.now, "19", user_id="ada")
     await evaluator.evaluate()
     assert not read  # The whole project has not spent what one user may.

@@ -23,6 +23,7 @@ from runtally.usage import masking
 from runtally.usage.dimensions import DIMENSIONS
 from runtally.usage.filter import RunFilter
 from runtally.usage.groups.groups import read_groups
+from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.plan import GroupQuestion, LatencyDetail
 from runtally.usage.timeline import Timeline
 from runtally.usage.window import TimeSpan
@@ -153,7 +154,7 @@ async def test_readers_who_see_hashes_see_a_name_and_its_hash_as_one_group(
     masking.use(NameMask(names, ANYONE))
     try:
         async with project.snapshot() as connection:
-            answer = await read_groups(connection, question)
+            answer = await read_groups([GroupRowReader.over(connection)], question)
     finally:
         masking.use(masking.ALL_NAMES)
 

@@ -197,7 +197,7 @@ def questions() -> Iterator[GroupQuestion]:
 async def ask(
     connection: Connection, question: GroupQuestion, groups: ArchivedGroupReader, memo: DayMemo | None = None
 ) -> GroupAnswer:
-    return await read_groups(GroupRowReader(CombinedReads.over(connection), groups, memo), question)
+    return await read_groups([GroupRowReader(CombinedReads.over(connection), groups, memo)], question)
 
 
 async def answers(
@@ -224,7 +224,7 @@ async def test_without_an_archive_in_reach_groups_of_old_days_are_refused(own: D
     question = next(one for one in questions() if one.by)
     async with own.snapshot() as connection:
         with pytest.raises(DimensionNotTracked, match="only totals remain"):
-            await read_groups(connection, question)
+            await read_groups([GroupRowReader.over(connection)], question)
 
 
 async def test_days_of_which_runs_were_dropped_before_there_was_an_archive_are_never_added_up_in_part(

@@ -130,7 +130,7 @@ async def ask(
     memo: DayMemo | None = None,
 ) -> dict[str | None, int]:
     async with database.snapshot() as connection:
-        answer = await read_groups(GroupRowReader(CombinedReads.over(connection), groups, memo), asked)
+        answer = await read_groups([GroupRowReader(CombinedReads.over(connection), groups, memo)], asked)
     return {(group or ("all",))[0]: one.totals.runs for group, one in answer.groups.items()}
 
 

@@ -257,7 +257,7 @@ async def test_a_run_is_in_the_group_of_each_of_its_tags(connection: Connection)
 
     found = await lines(connection, question((TAGS,), project_id=PROJECT))
 
-    assert found.is_overlapping
+    assert found.question.is_overlapping
     assert {group: one.lines["input"].quantity for (group,), one in found.groups.items()} == {
         "a": 1_000,
         "b": 3_000,

@@ -18,6 +18,7 @@ from runtally.usage.days.version_queries import Days
 from runtally.usage.dimensions import MODEL
 from runtally.usage.filter import ALL_RUNS
 from runtally.usage.groups.groups import read_groups
+from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.memo import DayMemo
 from runtally.usage.plan import GroupQuestion
 from runtally.usage.timeline import BucketWidth, Timeline
@@ -91,7 +92,7 @@ async def test_models_of_an_erased_project_are_named_nowhere(own: Database) -> N
             summary = await read_summary(connection, window, None)
             span = TimeSpan(window.start, window.until)
             question = GroupQuestion(Timeline.of(span, BucketWidth.HOUR, NOW), ALL_RUNS, (MODEL,))
-            answer = await read_groups(connection, question)
+            answer = await read_groups([GroupRowReader.over(connection)], question)
         return {model for _, model in summary.groups}, {model for (model,) in answer.groups}
 
     assert await models() == ({"large", "secret"}, {"large", "secret"})

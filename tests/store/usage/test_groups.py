@@ -26,6 +26,7 @@ from runtally.usage.filter import ALL_RUNS, Outcome, RunFilter
 from runtally.usage.groups import groups
 from runtally.usage.groups import rows as group_rows
 from runtally.usage.groups.groups import GroupAnswer, read_groups
+from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.memo import DayMemo
 from runtally.usage.plan import ALL_MEASURES, Group, GroupQuestion, Source, plan_of
 from runtally.usage.sums.blocks import summed_ctes
@@ -213,9 +214,9 @@ def sums_in(answer: GroupAnswer) -> dict[Group, tuple[Any, ...]]:
 async def ask(database: Database, question: GroupQuestion) -> GroupAnswer:
     """Ask without the memo of closed days, then with what it has of earlier questions, then with this one's answer."""
     async with database.snapshot() as connection:
-        answer = await read_groups(connection, question)
+        answer = await read_groups([GroupRowReader.over(connection)], question)
         for _ in range(2):
-            assert await read_groups(connection, question, MEMO) == answer, question
+            assert await read_groups([GroupRowReader.over(connection, MEMO)], question) == answer, question
     return answer
 
 
@@ -226,13 +227,13 @@ async def check_limited(database: Database, question: GroupQuestion, answer: Gro
     # The database chooses the groups, and no more than are asked for: so its order has to be right.
     with patch.object(groups, "MAX_RANKS", 1), patch.object(groups, "_SPARE_RANKS", 0):
         async with database.snapshot() as connection:
-            assert await read_groups(connection, limited, MEMO) == found
-            assert await read_groups(connection, limited, MEMO) == found
+            assert await read_groups([GroupRowReader.over(connection, MEMO)], limited) == found
+            assert await read_groups([GroupRowReader.over(connection, MEMO)], limited) == found
     # Of more groups than are read at once the ranks are read first.
     for few in (0, 1, 3):
         with patch.object(groups, "FEW_ROWS", few):
             async with database.snapshot() as connection:
-                assert await read_groups(connection, limited, MEMO) == found
+                assert await read_groups([GroupRowReader.over(connection, MEMO)], limited) == found
     names = [group for group in answer.groups if OTHER not in group]
     ranks = [(answer.groups[group].totals.cost_usd, answer.groups[group].totals.runs) for group in names]
     assert ranks == sorted(ranks, reverse=True)

@@ -256,5 +256,5 @@ def _foot(total: GroupLines, groups: CostLines | None) -> Iterable[str]:
     if any(one.amount_usd < 0 for one in total.lines.values()):
         yield "What is below zero is in the totals of the chart, but not in its bars."
     yield from (_EXPLAINED[name] for name in _EXPLAINED if name in total.lines)
-    if groups is not None and groups.is_overlapping:
+    if groups is not None and groups.question.is_overlapping:
         yield OVERLAPS
