@@ -6,7 +6,6 @@ Path, query, headers and body are never logged: only the method, the pattern of 
 import logging
 import re
 import time
-from collections.abc import Callable
 from contextvars import ContextVar
 from functools import lru_cache
 from http import HTTPStatus
@@ -35,15 +34,9 @@ class Exchange:
     While it is entered, log events of its task have its id; at its end it is logged and counted.
     """
 
-    __slots__ = ("_on_end", "_started", "bytes_sent", "error", "is_own", "method", "request_id", "route", "status")
+    __slots__ = ("_started", "bytes_sent", "error", "is_own", "method", "request_id", "route", "status")
 
-    def __init__(
-        self,
-        method: str,
-        given_id: bytes = b"",
-        agent: bytes = b"",
-        on_end: Callable[["Exchange"], None] | None = None,
-    ) -> None:
+    def __init__(self, method: str, given_id: bytes = b"", agent: bytes = b"") -> None:
         self.request_id = given_id.decode() if _HARMLESS.fullmatch(given_id) else uuid7_digits()
         self.method = method if method in METHODS else "other"
         self.is_own = agent.startswith(_OWN_AGENTS)
@@ -54,7 +47,6 @@ class Exchange:
         self.bytes_sent = 0
         self.error: str | None = None
         """The class of the error that became a 5xx."""
-        self._on_end = on_end
         self._started = time.perf_counter()
 
     def resume(self) -> None:
@@ -68,8 +60,6 @@ class Exchange:
 
     def __exit__(self, *_: object) -> None:
         _report(self, time.perf_counter() - self._started)
-        if self._on_end is not None:
-            self._on_end(self)
 
 
 _exchange: ContextVar[Exchange | None] = ContextVar("exchange", default=None)

@@ -16,7 +16,6 @@ class Extra(StrEnum):
     ARCHIVE = "archive"
     MCP = "mcp"
     OIDC = "oidc"
-    OTEL = "otel"
     PARQUET = "parquet"
 
     @property
@@ -45,7 +44,6 @@ _MODULES = {
     Extra.ARCHIVE: ("arro3", "duckdb", "obstore"),
     Extra.MCP: ("mcp",),
     Extra.OIDC: ("joserfc",),
-    Extra.OTEL: ("opentelemetry.exporter.otlp.proto.http",),
     Extra.PARQUET: ("arro3",),
 }
 

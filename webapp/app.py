@@ -1,6 +1,5 @@
 """Create the application and wire its parts. The hooks before and after a route are here, in their order."""
 
-import asyncio
 from collections.abc import AsyncGenerator
 
 from quart import Quart, Response, request
@@ -18,7 +17,7 @@ from runtally.services import Services
 from runtally.settings import Settings
 from webapp import assets, caching, form, project_pages, rendering, security, sessions, zone
 from webapp.charts import specs
-from webapp.server import bodies, heads, hosts, lingering, spans, tracing
+from webapp.server import bodies, heads, hosts, lingering, tracing
 from webapp.server.fast_path import FastPath
 from webapp.server.security_headers import SecurityHeaders
 from webapp.server.tracing import Application
@@ -62,26 +61,14 @@ def create_app(settings: Settings) -> Quart:
 
 
 def _add_middleware(app: Quart, settings: Settings) -> None:
-    sent_spans = _sent_spans(app, settings)
     within_budget = bodies.BodyBudget(app.asgi_app, settings)  # type: ignore[arg-type]
-    traced = tracing.Tracing(SecurityHeaders(within_budget), sent_spans)
+    traced = tracing.Tracing(SecurityHeaders(within_budget))
     served: Application = heads.BoundedHeads(lingering.LeastPace(lingering.Lingering(traced)))
     if settings.base_path:
         hosts.demand_other_path(app, settings.base_path)
         served = hosts.BelowPath(served, settings.base_path)
     # The way to add ASGI middleware to Quart.
-    app.asgi_app = FastPath(served, app, settings, sent_spans)  # type: ignore[assignment, method-assign]
-
-
-def _sent_spans(app: Quart, settings: Settings) -> spans.Spans | None:
-    found = spans.spans_of(settings)
-    if found is not None:
-
-        @app.after_serving
-        async def _() -> None:
-            await asyncio.to_thread(found.close)
-
-    return found
+    app.asgi_app = FastPath(served, app, settings)  # type: ignore[assignment, method-assign]
 
 
 def _keep_services(app: Quart, settings: Settings) -> None:

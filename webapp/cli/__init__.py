@@ -16,7 +16,6 @@ COMMANDS = {
     "import": "webapp.cli.import_:import_file",
     "runs": "webapp.cli.runs:runs",
     "usage": "webapp.cli.usage:usage",
-    "top": "webapp.cli.usage:top",
     "projects": "webapp.cli.projects:projects",
     "keys": "webapp.cli.keys:keys",
     "config": "webapp.cli.config:config",

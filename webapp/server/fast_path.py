@@ -25,7 +25,6 @@ from runtally.settings import Settings
 from webapp.server.hosts import is_foreign
 from webapp.server.plain_heads import PlainHead, plain_head
 from webapp.server.security_headers import with_usual
-from webapp.server.spans import Spans
 from webapp.server.tracing import HEADER, Application, Receive, Scope, Send, exchange_of
 
 Headers = list[tuple[bytes, bytes]]
@@ -64,11 +63,10 @@ class FastPath:
     A path must be written byte by byte as its route: programs disagree on what `//api/ingest` or `/%61pi/ingest` is.
     """
 
-    def __init__(self, app: Application, quart: Quart, settings: Settings, spans: Spans | None = None) -> None:
+    def __init__(self, app: Application, quart: Quart, settings: Settings) -> None:
         self._app = app
         self._quart = quart
         self._settings = settings
-        self._spans = spans
         self._heads: dict[tuple[bytes, object], Asked] = {}
         self._at: dict[tuple[bytes, bytes], tuple[Endpoint, str, Mapping[str, str]]] = {}
         self._below: dict[bytes, list[_Below]] = {}
@@ -126,7 +124,7 @@ class FastPath:
 
     def answer(self, asked: Asked, body: bytes, write: Write) -> asyncio.Task[None] | None:
         """Begin to answer by `write`, which takes status, headers and body. Returns the task that answers, if one does."""
-        exchange = exchange_of(asked.scope, self._spans)
+        exchange = exchange_of(asked.scope)
         exchange.route = asked.pattern
         exchange.resume()
         request = Request(asked.scope, self._quart.extensions[EXTENSION], asked.texts, body)

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 from quart import request
 
 from api.exchange import Exchange, current_exchange
-from webapp.server.spans import Spans
 
 # The parts of ASGI that are used here: https://asgi.readthedocs.io/en/latest/specs/main.html
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -25,15 +24,14 @@ AGENT = b"user-agent"
 class Tracing:
     """Middleware that counts and logs every exchange."""
 
-    def __init__(self, app: Application, spans: Spans | None = None) -> None:
+    def __init__(self, app: Application) -> None:
         self._app = app
-        self._spans = spans
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        with exchange_of(scope, self._spans) as exchange:
+        with exchange_of(scope) as exchange:
 
             async def send_on(message: Message) -> None:
                 if message["type"] == "http.response.start":
@@ -46,15 +44,15 @@ class Tracing:
             await self._app(scope, receive, send_on)
 
 
-def exchange_of(scope: Scope, spans: Spans | None) -> Exchange:
-    """Begin the exchange of a request; at its end it is also recorded as a span, if there are any."""
+def exchange_of(scope: Scope) -> Exchange:
+    """Begin the exchange of a request."""
     given_id = agent = b""
     for name, value in scope["headers"]:
         if name == HEADER:
             given_id = value
         elif name == AGENT:
             agent = value
-    return Exchange(scope["method"], given_id, agent, spans.recorder(scope["headers"]) if spans is not None else None)
+    return Exchange(scope["method"], given_id, agent)
 
 
 async def begin() -> None:

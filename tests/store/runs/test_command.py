@@ -1,4 +1,4 @@
-"""`runtally runs` and `runtally top` on a real database."""
+"""`runtally runs` on a real database."""
 
 import asyncio
 import csv
@@ -99,22 +99,3 @@ def test_runs_are_exported_to_a_file(environment: dict[str, str], tmp_path: Path
     with file.open() as written:
         assert {row["id"] for row in csv.DictReader(written)} == {"cheap", "dear"}
     assert [json.loads(line)["id"] for line in lines.stdout.splitlines()] == ["failed"]
-
-
-def test_top_shows_what_the_last_hour_came_to(environment: dict[str, str]) -> None:
-    shown = json.loads(run(environment, "top", "--project", "shop", "--once", "--json", "--every", "0.5").stdout)
-    table = run(environment, "top", "--once", "--every", "0.5").stdout.splitlines()
-
-    assert shown["since"]["runs"] == 2
-    assert shown["since"]["costUSD"] == 1.5001
-    assert shown["runsPerSecond"] == 0
-    assert len(shown["models"]) == 1
-    assert "0.0 runs/s, 0.0000 USD/h, 0 errors" in table[0]
-    assert table[2].split()[:2] == ["PROVIDER", "MODEL"]
-
-
-def test_top_of_an_unknown_project_fails(environment: dict[str, str]) -> None:
-    result = run(environment, "top", "--project", "nowhere", "--once")
-
-    assert result.exit_code == 1
-    assert "There is no such project" in result.output
