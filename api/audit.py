@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -19,6 +20,7 @@ from runtally.access.scopes import Scope, demand
 from runtally.audit import list_entries
 from runtally.errors import Forbidden, InvalidPayload, StoreUnavailable, UnknownCell
 from runtally.fields import MAX_ROW, camel
+from runtally.models.audit import AuditEntry
 from runtally.settings import MAIN
 from runtally.spreadsheets import guarded
 
@@ -78,13 +80,15 @@ async def get_audit() -> ResponseReturnValue:
         raise UnknownCell
     async with services().cells.named(query.cell).database.session() as session:
         found = await list_entries(session, project_id=query.project_id, before=query.before, limit=query.limit + 1)
-    entries = tuple(answered(AuditedChange, row) for row in found[: query.limit])
     if query.format == "csv":
-        return Reply(_csv(entries), 200, {"Content-Type": "text/csv; charset=utf-8", "Cache-Control": "no-store"})
+        return csv_of(found[: query.limit])
+    entries = tuple(answered(AuditedChange, row) for row in found[: query.limit])
     return reply(AuditLog(entries=entries, next_before=entries[-1].id if len(found) > query.limit else None))
 
 
-def _csv(entries: tuple[AuditedChange, ...]) -> bytes:
+def csv_of(rows: Sequence[AuditEntry]) -> Reply:
+    """Answer entries as a file with a row for each."""
+    entries = [answered(AuditedChange, row) for row in rows]
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(AuditedChange.__struct_fields__)
@@ -94,4 +98,5 @@ def _csv(entries: tuple[AuditedChange, ...]) -> bytes:
             "" if one is None else one if isinstance(one, str) else msgspec.json.encode(one).decode() for one in values
         ]
         writer.writerow(map(guarded, texts))
-    return file.getvalue().encode()
+    headers = {"Content-Type": "text/csv; charset=utf-8", "Cache-Control": "no-store"}
+    return Reply(file.getvalue().encode(), 200, headers)

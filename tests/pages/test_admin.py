@@ -1,5 +1,6 @@
 """The pages about the installation: users, audit log, relay, health."""
 
+import csv
 import re
 from datetime import timedelta
 
@@ -138,6 +139,17 @@ async def test_the_log_tells_who_did_what_and_filters_by_project(invite: Invite,
     text = text_of(await html_of(admin, f"/admin/audit?project={project_id}"))
     nothing = text_of(await html_of(admin, f"/admin/audit?project={project_id}&before=1"))
 
+    saved = await admin.get(f"/admin/audit.csv?project={project_id}")
+    rows = list(csv.DictReader((await saved.get_data(as_text=True)).splitlines()))
+    assert f"/admin/audit.csv?project={project_id}" in await html_of(admin, f"/admin/audit?project={project_id}")
+    assert saved.headers["Content-Disposition"] == "attachment; filename=audit.csv"
+    assert [row["actor_label"] for row in rows] == [email] * 4
+    assert [row["action"] for row in rows] == [
+        "shared_link.created",
+        "key.created",
+        "project.hidden",
+        "project.renamed",
+    ]
     assert f"Price added {project_id} acme-1" in everywhere
     assert "in force from (UTC) 1 Dec 2026, 00:00:00 UTC input, USD per 1M tokens 2.5" in everywhere
     assert f"Project hidden {project_id} {email}" in text

@@ -11,6 +11,7 @@ from msgspec import Struct
 from quart import Blueprint, request, url_for
 from quart.typing import ResponseReturnValue
 
+from api.audit import MAX_ENTRIES, csv_of
 from api.current import services
 from runtally.audit import PAGE, list_entries
 from runtally.cells.cell import Cell
@@ -55,6 +56,8 @@ class AuditPage(Page, frozen=True):
     projects: tuple[tuple[str, str], ...]
     older_url: str | None
     newest_url: str | None
+    export_url: str
+    most_exported: int = MAX_ENTRIES
 
 
 @blueprint.get("/admin/audit")
@@ -62,15 +65,7 @@ class AuditPage(Page, frozen=True):
 async def audit() -> ResponseReturnValue:
     """The log, of one project or of all."""
     project_id, before = chosen_project(request.args), _position(request.args.get("before", ""))
-
-    async def of_cell(cell: Cell) -> list[tuple[str, AuditEntry]]:
-        async with cell.database.session() as session:
-            found = await list_entries(session, project_id=project_id, before=before.get(cell.name), limit=PAGE + 1)
-            return [(cell.name, one) for one in found]
-
-    # What is done to a project may be noted in its cell, or with people and keys.
-    of_each = await services().cells.ask_each(None, of_cell)
-    found = list(islice(heapq.merge(*of_each, key=lambda one: one[1].at, reverse=True), PAGE + 1))
+    found = await _found(project_id, before, PAGE + 1)
     page = AuditPage(
         frame=frame("admin_audit.audit"),
         entries=tuple(_entry(one) for _, one in found[:PAGE]),
@@ -78,8 +73,32 @@ async def audit() -> ResponseReturnValue:
         projects=_choices([one.id for one in await services().cells.list_projects()], project_id),
         older_url=_older_url(found, before, project_id),
         newest_url=url_for("admin_audit.audit", project=project_id) if before else None,
+        export_url=url_for("admin_audit.export", project=project_id),
     )
     return await render(page)
+
+
+@blueprint.get("/admin/audit.csv")
+@admin
+async def export() -> ResponseReturnValue:
+    """The newest entries, of one project or of all, as a file."""
+    found = await _found(chosen_project(request.args), {}, MAX_ENTRIES)
+    answer = csv_of([entry for _, entry in found])
+    answer.headers["Content-Disposition"] = "attachment; filename=audit.csv"
+    return answer
+
+
+async def _found(project_id: str | None, before: Mapping[str, int], limit: int) -> list[tuple[str, AuditEntry]]:
+    """Return the newest entries before these positions, each with the name of its cell."""
+
+    async def of_cell(cell: Cell) -> list[tuple[str, AuditEntry]]:
+        async with cell.database.session() as session:
+            found = await list_entries(session, project_id=project_id, before=before.get(cell.name), limit=limit)
+            return [(cell.name, one) for one in found]
+
+    # What is done to a project may be noted in its cell, or with people and keys.
+    of_each = await services().cells.ask_each(None, of_cell)
+    return list(islice(heapq.merge(*of_each, key=lambda one: one[1].at, reverse=True), limit))
 
 
 NAMES = {
