@@ -35,6 +35,7 @@ from runtally.ingest.name_queries import select_capped
 from runtally.models.dimension import MAX_VALUES
 from runtally.models.otlp import Client
 from runtally.otlp.clients import select_clients
+from runtally.otlp.scopes import select_gaps
 from runtally.pricing.book import PriceBook, load_book
 from runtally.reporting.outbox_queries import RelayStatus, get_relay_status
 from runtally.settings import Settings
@@ -199,6 +200,10 @@ async def examine_database(connection: Connection, clock: Clock, book: PriceBook
         _relay(await get_relay_status(connection), after),
         *await _names(connection, after),
         *map(_otlp, await select_clients(connection, None, SHOWN_CLIENTS)),
+        *(
+            Finding("otlp", State.WARN, f"{project_id}: {gap}")
+            for project_id, gap in await select_gaps(connection, after - timedelta(days=DAYS_OF_NAMES))
+        ),
     ]
 
 

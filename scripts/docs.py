@@ -13,6 +13,7 @@ from sqlalchemy.dialects import postgresql
 
 from runtally.models.reporting import DAILY_VIEWS, ReportingRun
 from runtally.otlp.attributes import FIELDS
+from runtally.otlp.scopes import GAPS
 from runtally.settings import Settings
 from webapp.cli import main as runtally
 from webapp.snippets import EXAMPLE_PROJECT, first_run_command
@@ -20,6 +21,7 @@ from webapp.snippets import EXAMPLE_PROJECT, first_run_command
 ROOT = Path(__file__).resolve().parents[1]
 FIRST_RUN_START, FIRST_RUN_END = "<!-- first run: written by `make docs` -->", "<!-- end of first run -->"
 ATTRIBUTES_START, ATTRIBUTES_END = "<!-- attributes: written by `make docs` -->", "<!-- end of attributes -->"
+GAPS_START, GAPS_END = "<!-- gaps: written by `make docs` -->", "<!-- end of gaps -->"
 COLUMNS_START, COLUMNS_END = "<!-- columns: written by `make docs` -->", "<!-- end of columns -->"
 
 SETTINGS_INTRO = """# Settings
@@ -47,10 +49,11 @@ def generated() -> dict[Path, str]:
     """Each generated file with the text that it should have."""
     readme, reporting = ROOT / "README.md", ROOT / "docs" / "reporting.md"
     opentelemetry = ROOT / "docs" / "opentelemetry.md"
+    attributes = _between(opentelemetry.read_text(), ATTRIBUTES_START, ATTRIBUTES_END, otlp_attributes())
     return {
         readme: _between(readme.read_text(), FIRST_RUN_START, FIRST_RUN_END, first_run()),
         reporting: _between(reporting.read_text(), COLUMNS_START, COLUMNS_END, reporting_columns()),
-        opentelemetry: _between(opentelemetry.read_text(), ATTRIBUTES_START, ATTRIBUTES_END, otlp_attributes()),
+        opentelemetry: _between(attributes, GAPS_START, GAPS_END, otlp_gaps()),
         ROOT / "docs" / "configuration.md": settings(),
         ROOT / "docs" / "cli.md": command_line(),
     }
@@ -70,6 +73,12 @@ def otlp_attributes() -> str:
     """Write the table of the attributes that are read from spans, by field."""
     rows = [f"| {meaning} | {', '.join(f'`{name}`' for name in names)} |" for _, meaning, names in FIELDS.values()]
     return "\n".join(["| of a run | from |", "|---|---|", *rows])
+
+
+def otlp_gaps() -> str:
+    """Write the table of what instrumentations are known to leave out, by scope."""
+    rows = [f"| `{scope}` {gap.version} | {gap.lacks} | {gap.remedy} |" for scope, gap in GAPS.items()]
+    return "\n".join(["| scope, and its version | what it does | what to do |", "|---|---|---|", *rows])
 
 
 def settings() -> str:

@@ -14,6 +14,7 @@ from runtally.models.otlp import Client
 from runtally.models.user import Role
 from runtally.otlp.clients import upsert_clients
 from runtally.reporting.outbox_queries import COUNTED
+from tests.factories import make_run
 from tests.pages.conftest import PASSWORD, Invite, Post
 from tests.pages.looking import html_of, text_of
 from tests.serving import settings_for
@@ -288,3 +289,24 @@ async def test_what_came_by_opentelemetry_is_listed_by_client_for_admins_and_for
     assert of_project.count("No model calls found.") == 1
     elsewhere = await html_of(admin, f"/projects/{project_id}-other/send")
     assert "OpenTelemetry clients" not in text_of(elsewhere)
+
+
+async def test_an_instrumentation_that_leaves_something_out_is_named_with_what_to_do(
+    invite: Invite, post: Post, database: Database, project_id: str
+) -> None:
+    now = system_clock()
+    elsewhere = f"{project_id}-other"
+    await post(make_run(metadata={"instrumentation": "@traceloop/instrumentation-anthropic"}), make_run())
+    await post(make_run(metadata={"instrumentation": "opentelemetry.instrumentation.openai"}), to=elsewhere)
+    async with database.connection() as connection:
+        await upsert_clients(
+            connection, [Client(one, "s", "e", "traces", now, now, 1, 2, 2) for one in (project_id, elsewhere)]
+        )
+    admin, _ = await invite(Role.ADMIN)
+
+    for url in ("/admin/clients", "/admin/health"):
+        text = text_of(await html_of(admin, url))
+        assert "@traceloop/instrumentation-anthropic sends no tokens of streams (as of version 0.27.0)" in text
+        assert "leave it out, since Anthropic's SDK traces by itself from 0.137.0 on" in text
+        assert f"{project_id}: @traceloop" in text
+        assert "opentelemetry.instrumentation.openai" not in text

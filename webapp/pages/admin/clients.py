@@ -1,8 +1,8 @@
 """OpenTelemetry clients: their table, which explains why a client's runs are or are not seen, and the page of those of all projects."""
 
 import heapq
-from datetime import datetime
-from itertools import islice
+from datetime import datetime, timedelta
+from itertools import chain, islice
 from typing import ClassVar
 
 from quart import Blueprint
@@ -11,6 +11,7 @@ from quart.typing import ResponseReturnValue
 from api.current import services
 from runtally.models.otlp import RUNS, Client
 from runtally.otlp.clients import select_clients
+from runtally.otlp.scopes import select_gaps
 from runtally.usage.snapshots import Snapshots
 from webapp import formats
 from webapp.addresses import path_to
@@ -20,6 +21,7 @@ from webapp.report import Cell, Column, Head, Table, table_of
 from webapp.security import admin
 
 SHOWN = 200
+_GAPS_OF = timedelta(days=7)
 
 blueprint = Blueprint("admin_clients", __name__)
 
@@ -66,12 +68,16 @@ class ClientsPage(Page, frozen=True):
 
     frame: Frame
     clients: Table | None
+    gaps: tuple[tuple[str, str], ...]
+    """Projects whose instrumentation leaves something out, each with what."""
 
 
 @blueprint.get("/admin/clients")
 @admin
 async def clients() -> ResponseReturnValue:
     """List OpenTelemetry clients with the results of their requests."""
+    now = services().clock()
     async with services().cells.snapshots(None, is_current=True) as snapshots:
-        rows = await clients_table(snapshots, None, SHOWN, services().clock())
-    return await render(ClientsPage(frame("admin_clients.clients"), rows))
+        rows = await clients_table(snapshots, None, SHOWN, now)
+        gaps = await snapshots.of_each(lambda one: select_gaps(one, now - _GAPS_OF))
+    return await render(ClientsPage(frame("admin_clients.clients"), rows, tuple(sorted(chain.from_iterable(gaps)))))

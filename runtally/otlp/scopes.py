@@ -1,0 +1,70 @@
+"""Instrumentations that are known to leave something out, by the name of their scope, and which of them were seen."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import NamedTuple
+
+from runtally.db.database import Connection
+
+MAX_SENDERS = 100
+"""The most projects that are asked for what records their runs, the last to send first."""
+LATEST = 300
+"""The latest runs of a project that are looked at."""
+
+
+class Gap(NamedTuple):
+    """What an instrumentation leaves out of the calls that it records, and what to do about it."""
+
+    version: str
+    """The newest version that is known for it."""
+    lacks: str
+    remedy: str
+
+    def told_of(self, scope: str) -> str:
+        """Say it of the scope, in a sentence."""
+        return f"{scope} {self.lacks} (as of version {self.version}); {self.remedy}"
+
+
+GAPS: Mapping[str, Gap] = {
+    "openinference.instrumentation.dspy": Gap(
+        "0.1.48", "sends no tokens at all", "add the instrumentation of LiteLLM, which DSPy calls"
+    ),
+    "openinference.instrumentation.haystack": Gap(
+        "0.1.46", "sends no tokens of embeddings", "add the instrumentation of the SDK that the embedder calls"
+    ),
+    "opentelemetry.instrumentation.anthropic": Gap(
+        "0.62.4",
+        "adds up to 8 output tokens to a stream",
+        "leave it out, since Anthropic's SDK traces by itself from 1.17.0 on",
+    ),
+    "@traceloop/instrumentation-anthropic": Gap(
+        "0.27.0",
+        "sends no tokens of streams",
+        "leave it out, since Anthropic's SDK traces by itself from 0.137.0 on",
+    ),
+}
+
+SELECT_SCOPES = """
+  SELECT DISTINCT senders.project_id, latest.scope
+    FROM (SELECT project_id
+            FROM otlp_clients
+           WHERE runs > 0
+             AND last_at >= $1
+        GROUP BY project_id
+        ORDER BY max(last_at) DESC
+           LIMIT $2) AS senders,
+ LATERAL (SELECT metadata ->> 'instrumentation' AS scope
+            FROM runs
+           WHERE runs.project_id = senders.project_id
+             AND occurred_at >= $1
+        ORDER BY occurred_at DESC
+           LIMIT $3) AS latest
+   WHERE latest.scope = ANY ($4)
+ORDER BY 1, 2
+"""
+
+
+async def select_gaps(connection: Connection, since: datetime) -> tuple[tuple[str, str], ...]:
+    """Read which projects lack something by the instrumentation of their latest runs: each with what, in a sentence."""
+    rows = await connection.fetch(SELECT_SCOPES, since, MAX_SENDERS, LATEST, list(GAPS))
+    return tuple((project_id, GAPS[scope].told_of(scope)) for project_id, scope in rows)
