@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Self, TypeAlias, TypeVar
@@ -16,9 +16,10 @@ from runtally.access import projects
 from runtally.access.scopes import Scope, demand
 from runtally.audit import Actor
 from runtally.db.database import Database
-from runtally.errors import Detail, RuntallyError
+from runtally.errors import Detail, RuntallyError, StoreUnavailable
 from runtally.fields import camel, trimmed
 from runtally.money import plain
+from runtally.names import LiveNames
 from runtally.services import Services
 
 OfAll = Annotated[str, Meta(max_length=128, description="Project; empty for all projects together.")]
@@ -34,6 +35,8 @@ class At:
         self.services = services
         self.by = by
         self.now = services.clock()
+        self.names = set[LiveNames]()
+        """The rules for names that change, which are in force here once they are committed."""
         self._stack = stack
         self._sessions: list[tuple[Database, AsyncSession]] = []
 
@@ -45,6 +48,10 @@ class At:
             at = cls(services, by, stack)
             await at._session(services.control.database)
             yield at
+        # Committed: if they cannot be read now, the next pass of the job reads them.
+        for one in at.names:
+            with suppress(StoreUnavailable):
+                await one.refresh()
 
     @property
     def control(self) -> AsyncSession:

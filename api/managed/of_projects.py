@@ -86,6 +86,8 @@ class ManagedBudget(Resource, frozen=True, kw_only=True):
 
     @classmethod
     async def read(cls, at: At, project_id: str) -> list[Self]:
+        # A rule that another process has just set says by which value a budget is known.
+        await at.services.cells.of(project_id or None).names.refresh()
         session = await at.cell(project_id)
         month = await budgets.get(session, project_id)
         return [cls.of(one) for one in ([month] if month else []) + [*await budgets.list_budgets(session, project_id)]]
@@ -209,11 +211,13 @@ class ManagedNameRule(Resource, frozen=True, kw_only=True):
         return self.replace(key=canonical_key(self.key))
 
     async def save(self, at: At, _before: Self | None) -> None:
-        can_hash = at.services.cells.of(self.project_id).names.can_hash
+        rules = at.services.cells.of(self.project_id).names
         session, key = await at.cell(self.project_id), self.key
-        await names.set_rule(session, at.by, self.project_id, key, self.storage, at.now, can_hash=can_hash)
+        await names.set_rule(session, at.by, self.project_id, key, self.storage, at.now, can_hash=rules.can_hash)
+        at.names.add(rules)
 
     async def remove(self, at: At) -> None:
+        at.names.add(at.services.cells.of(self.project_id).names)
         await names.remove_rule(await at.cell(self.project_id), at.by, self.project_id, self.key)
 
 

@@ -1,5 +1,6 @@
 """What forms change is changed over the API by the same rules: listed, made, changed and deleted, with keys for that thing."""
 
+import re
 from typing import Any
 
 import httpx
@@ -12,6 +13,8 @@ from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from tests.assertions import assert_error
+from tests.factories import make_run
+from tests.serving import INGEST_KEY
 
 BUDGET = {"amountUSD": 400.5, "alertPercents": [80, 100]}
 
@@ -137,6 +140,27 @@ async def test_a_list_has_pages_that_together_have_each_thing_once(
     refused = await client.get(path, params={"projectId": project, "after": "x"}, headers=admin)
     assert_error(refused, 422, "invalid_payload", paths=["after"])
     assert_error(await client.get(f"{path}?limit=1001", headers=admin), 422, "invalid_payload", paths=["limit"])
+
+
+async def test_a_rule_for_names_holds_for_the_next_budget_and_the_next_run(
+    client: httpx.AsyncClient, database: Database, project: str, admin: dict[str, str]
+) -> None:
+    rule = {"projectId": project, "key": "user", "storage": "hashed"}
+    assert (await client.post("/api/nameRules", json=rule, headers=admin)).status_code == 201
+
+    made = await client.post(
+        "/api/budgets",
+        json={"projectId": project, "dimension": "user", "value": "Ada Lovelace", **BUDGET},
+        headers=admin,
+    )
+    sent = {"projectId": project, "runs": [make_run(userId="Ada Lovelace")]}
+    await client.post("/api/ingest", json=sent, headers={"x-api-key": INGEST_KEY})
+
+    assert made.status_code == 201, made.text
+    assert re.fullmatch("user [0-9a-f]{16}", made.json()["value"])
+    async with database.connection() as connection:
+        stored = await connection.fetch("SELECT user_id FROM runs WHERE project_id = $1", project)
+    assert [row["user_id"] for row in stored] == [made.json()["value"]]
 
 
 async def test_a_change_is_audited_as_its_form_is(

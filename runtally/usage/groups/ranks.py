@@ -40,7 +40,9 @@ class Ranks:
 
     @classmethod
     def of(cls, ranks: Mapping[Group, Rank]) -> Self:
-        names = sorted(((_name(group), rank) for group, rank in ranks.items()), key=lambda item: _order(*item))
+        names = sorted(
+            ((_name(group), rank) for group, rank in ranks.items()), key=lambda item: _order(item[0], *item[1])
+        )
         return cls.sorted(
             [name for name, _ in names], [one.measure for _, one in names], [one.runs for _, one in names]
         )
@@ -59,8 +61,8 @@ class Ranks:
             name = _name(group)
             place = bisect_left(
                 range(len(names)),
-                _order(name, rank),
-                key=lambda place: _order(names[place], Rank(measures[place], runs[place])),
+                _order(name, *rank),
+                key=lambda place: _order(names[place], measures[place], runs[place]),
             )
             names.insert(place, name)
             measures.insert(place, rank.measure)
@@ -84,46 +86,62 @@ _NO_RUNS = Rank()
 def highest(ranks: Sequence[Ranks], limit: int) -> tuple[Group, ...]:
     """Return the groups with the highest rank over several time ranges together.
 
-    Each range is walked from its highest rank down, until no group that is left can be among them. A value that is called as the
-    rest is in an answer belongs to the rest: the answer could not tell the two apart.
+    Each range is walked from its highest rank down, until no group that is left can be among them; where that is not soon, as among
+    many groups of the same rank, all are added up, which takes less for each. A value that is called as the rest is in an answer
+    belongs to the rest: the answer could not tell the two apart.
     """
     ranks = [one for one in ranks if one.places]
-    walks = [_named(one) for one in ranks]
-    if len(walks) == 1:
-        return tuple(_group(name) for name, _ in islice(walks[0], limit))
-    known: dict[Name, Rank] = {}
-    step, least = max(limit, 1), 0
-    while walks:
-        parts = [list(islice(walk, step)) for walk in walks]
-        walks = [walk for walk, part in zip(walks, parts, strict=True) if len(part) == step]
-        for name in (name for part in parts for name, _ in part if name not in known):
-            known[name] = _rank_in_all(ranks, name)
-        least = min(nlargest(limit, (rank.measure for rank in known.values())), default=0)
-        most_of_rest = sum(max(part[-1][1], 0) for part in parts if len(part) == step)
-        if least > most_of_rest:
-            break
-        step *= 2
+    if len(ranks) == 1:
+        return tuple(_group(name) for name, _ in islice(_named(ranks[0]), limit))
+    measures, runs = _walked(ranks, limit) or _all_added(ranks)
+    least = min(nlargest(limit, measures.values()), default=0)
     # Only the runs and names of these matter, as all others have less.
-    orders = ((*_order(name, rank), name) for name, rank in known.items() if rank.measure >= least)
+    orders = ((*_order(name, one, runs[name]), name) for name, one in measures.items() if one >= least)
     return tuple(_group(name) for *_, name in nsmallest(limit, orders))
 
 
-def _rank_in_all(ranks: Sequence[Ranks], name: Name) -> Rank:
-    """Return the rank of a group over several time ranges together; of many thousands of groups, so without any detour."""
-    measure = runs = 0
+_Sums: TypeAlias = tuple[dict[Name, int], dict[Name, int]]
+"""The measures and the runs of groups."""
+
+
+def _walked(ranks: Sequence[Ranks], limit: int) -> _Sums | None:
+    """Add up the groups among which the highest are, if a short walk finds them."""
+    walks, measures, runs, step = [_named(one) for one in ranks], dict[Name, int](), dict[Name, int](), max(limit, 1)
+    while walks:
+        if step > _MAX_STEP:
+            return None
+        parts = [list(islice(walk, step)) for walk in walks]
+        walks = [walk for walk, part in zip(walks, parts, strict=True) if len(part) == step]
+        for name in {name for part in parts for name, _ in part}.difference(measures):
+            places = [(one, one.places[name]) for one in ranks if name in one.places]
+            measures[name] = sum(one.measures[place] for one, place in places)
+            runs[name] = sum(one.runs[place] for one, place in places)
+        most_of_rest = sum(max(part[-1][1], 0) for part in parts if len(part) == step)
+        if min(nlargest(limit, measures.values()), default=0) > most_of_rest:
+            break
+        step *= 2
+    return measures, runs
+
+
+_MAX_STEP = 500
+
+
+def _all_added(ranks: Sequence[Ranks]) -> _Sums:
+    measures, runs = dict[Name, int](), dict[Name, int]()
     for one in ranks:
-        place = one.places.get(name)
-        if place is not None:
-            measure += one.measures[place]
-            runs += one.runs[place]
-    return Rank(measure, runs)
+        for name, measure, number in zip(one.places, one.measures, one.runs, strict=True):
+            measures[name] = measures.get(name, 0) + measure
+            runs[name] = runs.get(name, 0) + number
+    return {name: measure for name, measure in measures.items() if _may_be_named(name)}, runs
 
 
 def _named(ranks: Ranks) -> Iterator[tuple[Name, int]]:
     """Yield the groups that an answer may name, and their measures, the one with the highest rank first."""
-    for name, measure in zip(ranks.places, ranks.measures, strict=True):
-        if OTHER_NAME not in (name if isinstance(name, tuple) else (name,)):
-            yield name, measure
+    return (item for item in zip(ranks.places, ranks.measures, strict=True) if _may_be_named(item[0]))
+
+
+def _may_be_named(name: Name) -> bool:
+    return OTHER_NAME not in name if isinstance(name, tuple) else name != OTHER_NAME
 
 
 def added(ranks: Sequence[Rank]) -> Rank:
@@ -131,11 +149,11 @@ def added(ranks: Sequence[Rank]) -> Rank:
     return Rank(sum(one.measure for one in ranks), sum(one.runs for one in ranks))
 
 
-def _order(name: Name, rank: Rank) -> tuple[Any, ...]:
+def _order(name: Name, measure: int, runs: int) -> tuple[Any, ...]:
     """Return the sort key of a group: highest rank first, groups without a value last."""
     if isinstance(name, tuple):
-        return -rank.measure, -rank.runs, tuple((value is None, value or "") for value in name)
-    return -rank.measure, -rank.runs, name is None, name or ""
+        return -measure, -runs, tuple((value is None, value or "") for value in name)
+    return -measure, -runs, name is None, name or ""
 
 
 def _name(group: Group) -> Name:
