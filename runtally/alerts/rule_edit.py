@@ -109,6 +109,9 @@ def _threshold(kind: AlertKind, text: str) -> Decimal | None:
 def _shown(rules: Iterable[AlertRule]) -> dict[str, object]:
     found: dict[str, object] = {}
     for rule in rules:
+        if rule.kind in EVENT_KINDS:
+            found[rule.kind] = rule.threshold or True
+            continue
         found[f"{rule.kind}_threshold"] = rule.threshold
         found[f"{rule.kind}{UNUSUAL}"] = rule.of_unusual
         found[f"{rule.kind}_min_runs"] = rule.min_runs

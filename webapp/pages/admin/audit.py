@@ -102,7 +102,7 @@ async def _found(project_id: str | None, before: Mapping[str, int], limit: int) 
 
 
 NAMES = {
-    "amount_usd": "budget, USD a month",
+    "amount_usd": "budget, USD",
     "alert_percents": "alerts at, % of budget",
     "effective_from": "in force from (UTC)",
     "effective_to": "until the start of (UTC)",
