@@ -43,9 +43,10 @@ def rows(marks: Iterable[Mark], window: Window) -> Mapping[str, Rows]:
 
     Of many marks the newest are drawn; the newest of these have labels, as long as these touch no other and no other mark.
     """
-    placed = {(_place(mark, window), mark.kind): mark for mark in marks}
+    # Within a bucket's thousandth they are drawn at one place.
+    placed = {(round(max(window.place_of(mark.at), 0), 3), mark.kind): mark for mark in marks}
     newest = sorted(placed)[-MAX_MARKS:]
-    drawn = [_row(place, kind) for place, kind in newest]
+    drawn = [{"i": place, **({} if kind is MarkKind.PRICE else {"release": 1})} for place, kind in newest]
     labels: list[dict[str, object]] = []
     taken: list[tuple[float, float]] = []
     lines = [place / window.length for place, _ in newest]
@@ -65,15 +66,6 @@ def in_words(marks: Sequence[Mark]) -> str:
     """Return how many of each kind there are: 2 price changes, 1 release."""
     numbers = ((kind, sum(mark.kind is kind for mark in marks)) for kind in MarkKind)
     return ", ".join(f"{number} {kind}{'' if number == 1 else 's'}" for kind, number in numbers if number)
-
-
-def _place(mark: Mark, window: Window) -> float:
-    # Within a bucket's thousandth they are drawn at one place.
-    return round(max(window.place_of(mark.at), 0), 3)
-
-
-def _row(place: float, kind: MarkKind) -> Mapping[str, object]:
-    return {"i": place} if kind is MarkKind.PRICE else {"i": place, "release": 1}
 
 
 def _cut(label: str) -> str:

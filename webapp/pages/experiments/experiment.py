@@ -229,7 +229,7 @@ def filled(rule: Rule) -> Form:
         "maxCostPerRunUSD": limits.max_cost_per_run_usd,
         "maxTotalCostUSD": limits.max_total_cost_usd,
     }
-    return Form.showing("", {name: _text(value) for name, value in values.items()})
+    return Form.showing("", {name: "" if one is None else plain(Decimal(one)) for name, one in values.items()})
 
 
 def parsed(form: Form) -> Rule:
@@ -312,10 +312,6 @@ def _number(text: str) -> Decimal | None:
     if not number.is_finite():
         raise _NotANumber("must be a number, with a point before its decimals")
     return number
-
-
-def _text(value: Decimal | int | None) -> str:
-    return "" if value is None else plain(Decimal(value))
 
 
 _READERS: Mapping[str, Callable[[str], Decimal | int | None]] = {

@@ -237,7 +237,8 @@ class PriceFormPage(Page, frozen=True):
 @admin
 async def new() -> ResponseReturnValue:
     """A form for a new price, filled in with what the address says."""
-    return await render(await _page(Act.ADD, None, _filled(request.args)))
+    filled = Form(values={name: (request.args[name],) for name in FIELDS if name in request.args})
+    return await render(await _page(Act.ADD, None, filled))
 
 
 @blueprint.post(f"{PATH}/new")
@@ -297,10 +298,6 @@ def _draft(form: Form) -> Draft:
 
 def _shown(entry: PriceEntry) -> Form:
     return Form.showing("", Draft.of(entry).texts)
-
-
-def _filled(texts: Mapping[str, str]) -> Form:
-    return Form(values={name: (texts[name],) for name in FIELDS if name in texts})
 
 
 def _refused(page: PriceFormPage, error: InvalidPrice) -> PriceFormPage:

@@ -35,7 +35,6 @@ from webapp.project_pages import ERRORS
 from webapp.rendering import render
 from webapp.report import Cell, ChartPart, Column, Figure, Head, Table, table_of
 from webapp.security import signed_in
-from webapp.view import View
 from webapp.zone import local
 
 LATEST = 10
@@ -80,13 +79,14 @@ async def show(project_id: str) -> ResponseReturnValue:
             ids = await select_latest(connection, project_id, [(group.key, group.latest_at) for group in shown])
             latest = failed_of(await read_newest([RunSource(connection)], run_filter, now, LATEST), now)
     slots = await _slots(found)
+    src = address_of("errors.chart", {"project": project_id, **view.filter_query})
     page = ErrorsPage(
         frame=frame_of(project, view, window),
         figures=_figures(whole, found),
         has_runs=found.runs > 0,
         sentence=_sentence(found),
         notes=tuple(_notes(found)),
-        chart=ChartPart(quality.failures(found, slots), _chart_url(view)) if found.runs else None,
+        chart=ChartPart(quality.failures(found, slots), src) if found.runs else None,
         table=_table(project_id, shown, found, slots, ids, now),
         more=found.counts.number - len(shown),
         latest=latest if latest and latest.table.rows else None,
@@ -120,10 +120,6 @@ async def _slots(found: Failures) -> Mapping[str, str]:
     names = [kind or NO_CODE for kind in found.kinds if kind != OTHER_VALUES]
     shown = names if len(names) == MAX_SERIES + 1 else names[:MAX_SERIES]
     return await read_slots(ERROR_CODE, shown)
-
-
-def _chart_url(view: View) -> str:
-    return address_of("errors.chart", {"project": view.project_id, **view.filter_query})
 
 
 def _failed(project_id: str, window: Window) -> RunFilter:
