@@ -20,7 +20,7 @@ from tests.serving import INGEST_KEY, settings_for
 from tests.stored import until_merged
 from webapp.app import create_app
 from webapp.pages.experiments.experiments import MOST
-from webapp.pages.panel.bars import MAX_BARS
+from webapp.pages.panel.grouping import MAX_BARS
 
 NAMES = 30_000
 # Of models a project and day has sums of its own for so many.

@@ -12,7 +12,7 @@ from runtally.clock import system_clock
 from tests.factories import make_run
 from tests.pages.conftest import Post, ago
 from tests.pages.looking import PARTIAL, Outline, html_of, part_of, text_of
-from webapp.pages.panel.bars import MAX_BARS
+from webapp.pages.panel.grouping import MAX_BARS
 
 
 @pytest.fixture

@@ -26,8 +26,7 @@ from webapp.charts.marks import Mark
 from webapp.charts.metrics import Metric, name_of
 from webapp.charts.series import Groups
 from webapp.formats import Change
-from webapp.pages.panel.bars import BarList, bar_lists
-from webapp.pages.panel.grouping import GroupMenu, PageGroups, group_menu, note_of_names
+from webapp.pages.panel.grouping import BarList, GroupMenu, PageGroups, bar_lists, group_menu, note_of_names
 from webapp.pages.panel.marks import all_marks, marks_of
 from webapp.pages.panel.narrowing import Chip, Choice, Narrower, chips_of, narrower_of, narrower_urls
 from webapp.report import ChartPart

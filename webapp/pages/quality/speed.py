@@ -32,8 +32,8 @@ from runtally.usage.window import TimeSpan
 from webapp import formats
 from webapp.addresses import address_of
 from webapp.charts import quality
-from webapp.pages.panel.bars import Bar
 from webapp.pages.panel.chart_answer import charted_project, payload_of, read_slots
+from webapp.pages.panel.grouping import Bar
 from webapp.pages.panel.narrowing import Chip, Choice
 from webapp.pages.project.frame import QualityPage, frame_of, heading_of, range_of
 from webapp.project_pages import SPEED
