@@ -10,12 +10,17 @@ from decimal import Decimal
 from functools import lru_cache
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from runtally.usage.window import Window
 from webapp import formats, zone
+from webapp.charts import axes
 from webapp.charts.axes import Ticks
 from webapp.charts.specs import Rows
 
+_LEAST_POINTS = 10
+"""None of fewer points is unusual."""
+_FAR_ABOVE = 5
 _UTC = re.compile(r" UTC(?=$|,)")
 
 
@@ -114,6 +119,35 @@ class Sums(Struct, frozen=True):
             None if is_single else self.text(self.totals[number]),
             self.text(self.before[number]) if self.before else None,
         )
+
+
+def scale(
+    lines: Sequence[Series], ticks: Callable[[float], Ticks], text: Callable[[float], str]
+) -> tuple[Sequence[Series], Ticks, str]:
+    """Choose the axis of lines: the lines as they are drawn, its ticks, and in words what lies beyond it; empty where nothing does.
+
+    A few times that are far above all others of their line end at the axis: one call that hung would flatten all others. Shares
+    and rates are drawn whole, since a peak is what they are looked at for.
+    """
+    known = [[float(value) for value in one.values if value is not None] for one in lines]
+    highest = max((value for values in known for value in values), default=0.0)
+    reach = max(map(_reach, known), default=0.0) if ticks is axes.duration else highest
+    axis = ticks(reach)
+    top = axis.values[-1]
+    beyond = sum(value > top for values in known for value in values)
+    if not beyond:
+        return lines, axis, ""
+    drawn = [replace(one, values=tuple(value and min(value, top) for value in one.values)) for one in lines]
+    return drawn, axis, f"{beyond} of {sum(map(len, known)):,} points beyond the axis, up to {text(highest)}"
+
+
+def _reach(values: Sequence[float]) -> float:
+    """Return the highest of some values, without those that are far above nine in ten of them."""
+    highest = max(values, default=0.0)
+    if len(values) < _LEAST_POINTS:
+        return highest
+    usual = sorted(values)[len(values) * 9 // 10 - 1]
+    return max((value for value in values if value <= usual * _FAR_ABOVE), default=highest)
 
 
 def line_rows(series: Series, *, is_over: bool = False) -> Mapping[str, Rows]:

@@ -22,6 +22,7 @@ from webapp.charts.drawing import (
     length_of_buckets,
     line_rows,
     lines_rows,
+    scale,
     time_column,
     titles,
 )
@@ -211,7 +212,7 @@ def lines(
     """Draw several lines of what cannot be added up; where nothing is known a line is broken."""
     names = titles(window)
     columns = [[formats.NOTHING if one is None else text(float(one)) for one in each.values] for each in series]
-    known = [float(one) for each in series for one in each.values if one is not None]
+    drawn, values, cut = scale(series, ticks, text)
     heading = f"{name}, per {length_of_buckets(window)}"
     time, times = time_column(names)
     entries = tuple(KeyEntry(one.name, one.slot) for one in series)
@@ -222,22 +223,22 @@ def lines(
         table=Table((time, *(one.name for one in series)), tuple(zip(times, *columns, strict=True))),
         spec=specs.lines(),
         draw=lambda: Drawing(
-            (axes.time(window), ticks(max(known, default=0.0))),
-            lines_rows(series, is_over=window.is_over),
+            (axes.time(window), values),
+            lines_rows(drawn, is_over=window.is_over),
             tuple(
                 Tip(title, tuple(None if one == formats.NOTHING else one for one in row))
                 for title, *row in zip(names, *columns, strict=True)
             ),
         ),
         tip_rows=entries,
-        summary="the biggest models",
+        summary="; ".join(filter(None, ("the biggest models", cut))),
     )
 
 
 def line(window: Window, drawn: Line) -> Chart:
     """Draw what cannot be added up; where nothing is known the line is broken."""
     names = titles(window)
-    known = [value for value in drawn.values if value is not None]
+    [series], ticks, cut = scale([Series(drawn.name, drawn.slot, tuple(drawn.values))], drawn.ticks, drawn.text)
     texts = [formats.NOTHING if value is None else drawn.text(value) for value in drawn.values]
     columns = {drawn.name: texts, **drawn.details}
     heading = f"{drawn.name}, per {length_of_buckets(window)}"
@@ -249,10 +250,10 @@ def line(window: Window, drawn: Line) -> Chart:
         table=Table((time, *columns), tuple(zip(times, *columns.values(), strict=True))),
         spec=specs.line(drawn.slot),
         draw=lambda: Drawing(
-            (axes.time(window), drawn.ticks(max(known, default=0.0))),
-            line_rows(Series(drawn.name, drawn.slot, tuple(drawn.values)), is_over=window.is_over),
+            (axes.time(window), ticks),
+            line_rows(series, is_over=window.is_over),
             tuple(Tip(name, tuple(row)) for name, *row in zip(names, *columns.values(), strict=True)),
         ),
         tip_rows=tuple(KeyEntry(name, drawn.slot if name == drawn.name else "") for name in columns),
-        summary=drawn.whole,
+        summary="; ".join(filter(None, (drawn.whole, cut))),
     )

@@ -28,6 +28,7 @@ from webapp.charts.drawing import (
     length_of_buckets,
     line_rows,
     lines_rows,
+    scale,
     time_column,
     titles,
 )
@@ -184,21 +185,21 @@ def _line(summary: Summary, rate: Rate, marks: Sequence[Mark]) -> Chart:
     window, points = summary.window, summary.points
     names = titles(window)
     series = Series(rate.name, rate.slot, tuple(rate.of(point) for point in points))
-    known = [value for value in series.values if value is not None]
     columns = {rate.name: [_text(rate, value) for value in series.values]}
     columns |= {name: [text(point) for point in points] for name, text in rate.details}
     columns["Runs"] = [formats.count(point.totals.runs) for point in points]
     heading = _heading(rate.name, None, window)
     time, times = time_column(names)
     peak = max(range(len(points)), key=lambda number: series.values[number] or 0)
-    highest = f" Highest: {columns[rate.name][peak]}, {names[peak]}." if known else ""
-    in_short = _in_short(summary, rate, is_grouped=False)
-    lines = [series]
-    if rate.second is not None:
-        lines.append(Series(rate.second.name, rate.second.slot, tuple(map(rate.second.of, points))))
+    highest = f" Highest: {columns[rate.name][peak]}, {names[peak]}." if series.values[peak] is not None else ""
+    second = (
+        [] if rate.second is None else [Series(rate.second.name, rate.second.slot, tuple(map(rate.second.of, points)))]
+    )
+    lines, values, cut = scale([series, *second], rate.ticks, rate.text)
     slots = {one.name: one.slot for one in lines}
+    in_short = _in_short(summary, rate, cut, is_grouped=False)
     is_over = window.is_over
-    drawn = lines_rows(lines, is_over=is_over) if rate.second else line_rows(series, is_over=is_over)
+    drawn = lines_rows(lines, is_over=is_over) if rate.second else line_rows(lines[0], is_over=is_over)
     return Chart(
         heading=heading,
         sentence=f"{heading}. {in_short}.{highest}{_marked(marks)}",
@@ -207,7 +208,7 @@ def _line(summary: Summary, rate: Rate, marks: Sequence[Mark]) -> Chart:
         table=Table((time, *columns), tuple(zip(times, *columns.values(), strict=True))),
         spec=specs.lines() if rate.second else specs.line(rate.slot),
         draw=lambda: Drawing(
-            (axes.time(window), rate.ticks(float(max(known, default=0)))),
+            (axes.time(window), values),
             {**drawn, **mark_rows(marks, window)},
             tuple(Tip(name, tuple(row)) for name, *row in zip(names, *columns.values(), strict=True)),
         ),
@@ -235,11 +236,11 @@ def _lines(summary: Summary, rate: Rate, shown: Sequence[str], groups: Groups, m
 
     lines = [series(value) for value in shown]
     columns = [[_text(rate, value) for value in one.values] for one in lines]
-    known = [value for one in lines for value in one.values if value is not None]
+    drawn, values, cut = scale(lines, rate.ticks, rate.text)
     time, times = time_column(names)
     heading = _heading(rate.name, groups, window)
     listed = ", ".join(one.name for one in lines)
-    in_short = _in_short(summary, rate, is_grouped=True)
+    in_short = _in_short(summary, rate, cut, is_grouped=True)
     return Chart(
         heading=heading,
         sentence=f"{heading}. {in_short}. Lines: {listed}.{_marked(marks)}",
@@ -248,8 +249,8 @@ def _lines(summary: Summary, rate: Rate, shown: Sequence[str], groups: Groups, m
         table=Table((time, *(one.name for one in lines)), tuple(zip(times, *columns, strict=True))),
         spec=specs.lines(),
         draw=lambda: Drawing(
-            (axes.time(window), rate.ticks(float(max(known, default=0)))),
-            {**lines_rows(lines, is_over=window.is_over), **mark_rows(marks, window)},
+            (axes.time(window), values),
+            {**lines_rows(drawn, is_over=window.is_over), **mark_rows(marks, window)},
             tuple(
                 Tip(name, tuple(None if text == formats.NOTHING else text for text in row))
                 for name, *row in zip(names, *columns, strict=True)
@@ -266,13 +267,11 @@ def _heading(name: str, groups: Groups | None, window: Window) -> str:
     return f"{name}{by}, per {length_of_buckets(window)}"
 
 
-def _in_short(summary: Summary, rate: Rate, *, is_grouped: bool) -> str:
-    """Say the figure over all runs, where it is known."""
+def _in_short(summary: Summary, rate: Rate, cut: str, *, is_grouped: bool) -> str:
+    """Say the figure over all runs, where it is known, and what the axis cuts off."""
     whole = rate.of(Point(summary.window.start, summary.total, summary.latency))
-    if whole is None and is_grouped:
-        return f"{range_name(summary.window.range)}: the biggest groups"
-    said = f"{_text(rate, whole)} over all runs"
-    return f"{range_name(summary.window.range)}: {said}"
+    said = "the biggest groups" if whole is None and is_grouped else f"{_text(rate, whole)} over all runs"
+    return "; ".join(filter(None, (f"{range_name(summary.window.range)}: {said}", cut)))
 
 
 def _text(rate: Rate, value: Decimal | float | None) -> str:

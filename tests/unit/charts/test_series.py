@@ -375,3 +375,25 @@ def test_the_table_has_a_row_for_every_bucket_and_its_totals_add_up() -> None:
 
     assert len(chart.table.rows) == 28
     assert sum(Decimal(row[-1].removeprefix("$")) for row in chart.table.rows) == 84
+
+
+def test_one_call_that_hung_ends_at_the_axis_and_the_chart_says_so() -> None:
+    usual = {number: 900 + 10 * number for number in range(LAST)}
+
+    chart = series.chart(Metric.LATENCY, make_summary(latencies={**usual, 9: 60_000}))
+
+    assert chart.ticks[1].values[-1] < 2_000
+    assert datasets(chart)["points"][9]["y"] == chart.ticks[1].values[-1]
+    assert "2 of 54 points beyond the axis, up to 1 min" in chart.summary
+    assert "Highest: 1 min" in chart.sentence
+    assert any("1 min" in cell for cell in chart.table.rows[9])
+
+
+def test_a_time_that_is_often_long_or_one_of_few_is_drawn_whole() -> None:
+    often = make_summary(latencies={number: 60_000 if number % 5 == 0 else 900 for number in range(LAST)})
+    few = make_summary(latencies={1: 900, 2: 60_000, 3: 900})
+
+    for summary in (often, few):
+        chart = series.chart(Metric.LATENCY, summary)
+        assert chart.ticks[1].values[-1] >= 60_000
+        assert "beyond" not in chart.summary
