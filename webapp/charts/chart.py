@@ -41,6 +41,8 @@ class Chart:
     previous_name: str = ""
     marks: tuple[Mark, ...] = ()
     """The meanings of the marks on the time axis, in order."""
+    cut: str = ""
+    """What lies beyond the axis, in words; empty where nothing does."""
     summary: str = ""
     """The figure over the whole range, in a few words."""
 

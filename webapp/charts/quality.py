@@ -231,6 +231,7 @@ def lines(
             ),
         ),
         tip_rows=entries,
+        cut=cut,
         summary="; ".join(filter(None, ("the biggest models", cut))),
     )
 
@@ -255,5 +256,6 @@ def line(window: Window, drawn: Line) -> Chart:
             tuple(Tip(name, tuple(row)) for name, *row in zip(names, *columns.values(), strict=True)),
         ),
         tip_rows=tuple(KeyEntry(name, drawn.slot if name == drawn.name else "") for name in columns),
+        cut=cut,
         summary="; ".join(filter(None, (drawn.whole, cut))),
     )

@@ -214,6 +214,7 @@ def _line(summary: Summary, rate: Rate, marks: Sequence[Mark]) -> Chart:
         ),
         tip_rows=tuple(KeyEntry(name, slots.get(name, "")) for name in columns),
         marks=tuple(marks),
+        cut=cut,
         summary=in_short,
     )
 
@@ -258,6 +259,7 @@ def _lines(summary: Summary, rate: Rate, shown: Sequence[str], groups: Groups, m
         ),
         tip_rows=_entries(lines),
         marks=tuple(marks),
+        cut=cut,
         summary=in_short,
     )
 
