@@ -6,6 +6,7 @@ Anybody may send a head of 128 KiB, and while a parser works on it the worker an
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
 from urllib.parse import quote
 
 import pytest
@@ -48,6 +49,7 @@ ROUTES = {
     for rule in APP.url_map.iter_rules()
     for method in sorted((rule.methods or set()) - {"HEAD"})
 }
+PATHS = sorted({rule for _, rule in ROUTES.values()})
 READ = [name for name, (method, _) in ROUTES.items() if method == "GET"]
 WITH_PARTS = [name for name, (_, rule) in ROUTES.items() if "<" in rule]
 
@@ -129,11 +131,13 @@ async def refuse_quadratic(line: Line, sent: Callable[[str], bytes]) -> None:
         assert min(longs) <= MOST * min(shorts, default=plain), shape
 
 
-@pytest.mark.parametrize("name", ROUTES)
-async def test_long_headers_and_cookies_are_read_in_linear_time(line: Line, name: str) -> None:
-    await refuse_quadratic(
-        line, lambda text: head(name, {**dict.fromkeys(PARSED, text), "Cookie": f"{text};{COOKIE}={text}"})
-    )
+@pytest.mark.parametrize("rule", PATHS)
+async def test_long_headers_and_cookies_are_read_in_linear_time(line: Line, rule: str) -> None:
+    def sent(name: str, text: str) -> bytes:
+        return head(name, {**dict.fromkeys(PARSED, text), "Cookie": f"{text};{COOKIE}={text}"})
+
+    for name in (name for name, (_, path) in ROUTES.items() if path == rule):
+        await refuse_quadratic(line, partial(sent, name))
 
 
 @pytest.mark.parametrize("decides", DECIDING)
