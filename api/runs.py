@@ -1,12 +1,13 @@
 """GET /api/runs and GET /api/sessions: single runs that match the explorer's filters, or their sessions, page by page."""
 
-from datetime import datetime
-from typing import Annotated, Literal
+from decimal import Decimal
+from typing import Annotated, Literal, get_args
 
 import msgspec
 from msgspec import Meta
 from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
+from sqlmodel import SQLModel
 
 from api.auth import project_key
 from api.current import actor, services
@@ -15,7 +16,8 @@ from api.reply import answered, reply, utc
 from runtally.access.scopes import Scope, demand
 from runtally.errors import Detail, Forbidden, InvalidFilter, QueryTooSlow, StoreUnavailable
 from runtally.fields import camel
-from runtally.runs.read import read_page
+from runtally.models.run import StoredRun
+from runtally.runs.read import read_whole_page
 from runtally.runs.run_groups import MAX_RUNS, read_sessions
 from runtally.runs.values import Position
 from runtally.usage.filter import NAMES, RunFilter
@@ -46,38 +48,34 @@ RunsQuery = msgspec.defstruct(
 RunsQuery.__doc__ = "Which runs. Keys of metadata are `metadata.<key>`."
 
 
-class AnsweredRun(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
-    """A run, as lists show it."""
+_AMOUNT = msgspec.Raw | None
 
-    project_id: str
-    id: str
-    occurred_at: datetime
-    provider: str
-    model: str
-    status: str
-    error_code: str | None
-    input_tokens: int | None
-    output_tokens: int | None
-    cached_input_tokens: int | None
-    latency_ms: int | None
-    time_to_first_token_ms: int | None
-    cost_usd: Annotated[
-        msgspec.Raw | None, Meta(description="null: not known yet.", extra_json_schema={"type": "number"})
-    ] = msgspec.field(name="costUSD")
-    cost_estimated: bool | None
-    without_usage: bool | None
-    experiment_id: str | None
-    trace_id: str | None
-    session_id: str | None
-    user_id: str | None
-    is_archived: bool
+
+def _answered_field(one: msgspec.structs.FieldInfo) -> tuple[str, object] | tuple[str, object, object]:
+    """Return the field of an answer for a field of a run, with what is said of its column."""
+    is_amount = Decimal in get_args(one.type)
+    meaning = SQLModel.metadata.tables["runs"].columns[one.name].comment
+    meta = Meta(description=meaning, extra_json_schema={"type": "number"} if is_amount else None)
+    type_: object = Annotated[_AMOUNT if is_amount else one.type, meta]
+    return (one.name, type_, None) if one.default is None else (one.name, type_)
+
+
+AnsweredRun = msgspec.defstruct(
+    "AnsweredRun",
+    [_answered_field(one) for one in msgspec.structs.fields(StoredRun)],
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    rename=camel,
+)
+AnsweredRun.__doc__ = "A run with the fields of an export; those that it has no value for are left out."
 
 
 class Runs(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
     """A page of runs, the newest first."""
 
     ok: Literal[True] = True
-    runs: tuple[AnsweredRun, ...]
+    runs: tuple[AnsweredRun, ...]  # type: ignore[valid-type]  # It is made from the fields of runs.
     next_before: Annotated[
         str | None, Meta(description="`before` of the next page, also where few runs matched so far; null on the last.")
     ]
@@ -130,7 +128,7 @@ async def get_runs() -> ResponseReturnValue:
     """List single runs with the filters of the explorer, at most 50 a page. Needs the scope `runs:read`."""
     run_filter, position = _asked()
     async with services().cells.snapshots(run_filter.project_id) as snapshots:
-        page = await read_page(snapshots.run_sources, run_filter, services().clock(), position)
+        page = await read_whole_page(snapshots.run_sources, run_filter, services().clock(), position)
     older = page.older.token if page.older else None
     return reply(
         Runs(runs=tuple(answered(AnsweredRun, run) for run in page.runs), next_before=older, left_out=page.problem)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from typing import Generic
 
 from runtally.archive.reading import ArchivedRuns
 from runtally.db.database import Connection
@@ -90,10 +91,10 @@ EXTREME_STEPS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class RunPage:
+class RunPage(Generic[AnyRun]):
     """A page of runs, the newest first, and where the next pages begin."""
 
-    runs: tuple[ListedRun, ...]
+    runs: tuple[AnyRun, ...]
     older: Place | None
     newer: Place | None
     stopped_at: datetime | None = None
@@ -122,25 +123,52 @@ class ExplainedRun:
     is_archived: bool = False
 
 
-async def read_page(sources: RunSources, run_filter: RunFilter, now: datetime, position: Position) -> RunPage:
-    """Read a page of runs from a position on. The newest page is always full, even when the reader comes to it from an older one."""
-    first, *others = await of_each(sources, lambda one: _scan(one, run_filter, now, position))
-    found, problem = first
-    for scan, problem_there in others:
+async def read_page(
+    sources: RunSources, run_filter: RunFilter, now: datetime, position: Position
+) -> RunPage[ListedRun]:
+    """Read a page of runs, as lists show them, from a position on. The newest page is always full, even when the reader comes to it from an older one."""
+    return await _read_page(sources, run_filter, now, position, queries.listed_run, archived.listed)
+
+
+async def read_whole_page(
+    sources: RunSources, run_filter: RunFilter, now: datetime, position: Position
+) -> RunPage[StoredRun]:
+    """Read a page of runs with all their fields from a position on, as `read_page` does."""
+    return await _read_page(sources, run_filter, now, position, queries.stored, lambda run: run)
+
+
+async def _read_page(  # noqa: PLR0913, PLR0917  # Which runs, and what is read of each in the database and in the archive.
+    sources: RunSources,
+    run_filter: RunFilter,
+    now: datetime,
+    position: Position,
+    read: Callable[..., AnyRun],
+    of_archived: Callable[[StoredRun], AnyRun],
+) -> RunPage[AnyRun]:
+    scans: list[tuple[Scan[AnyRun], str | None]] = await of_each(
+        sources, lambda one: _scan(one, run_filter, now, position, read, of_archived)
+    )
+    found, problem = scans[0]
+    for scan, problem_there in scans[1:]:
         found, problem = merged(found, scan, position.direction, PAGE_RUNS + 1), problem or problem_there
     if position.direction is Direction.OLDER:
         return replace(_towards_older(found, position.place), problem=problem)
     page = _towards_newer(found, position.place)
     if page.newer is None and len(page.runs) < PAGE_RUNS:
-        return await read_page(sources, run_filter, now, Position())
+        return await _read_page(sources, run_filter, now, Position(), read, of_archived)
     return replace(page, problem=problem)
 
 
-async def _scan(
-    source: RunSource, run_filter: RunFilter, now: datetime, position: Position
-) -> tuple[Scan[ListedRun], str | None]:
+async def _scan(  # noqa: PLR0913, PLR0917  # As of a page.
+    source: RunSource,
+    run_filter: RunFilter,
+    now: datetime,
+    position: Position,
+    read: Callable[..., AnyRun],
+    of_archived: Callable[[StoredRun], AnyRun],
+) -> tuple[Scan[AnyRun], str | None]:
     """Scan a database and its archive; if that cannot be read, return why."""
-    found = await _walk(source.connection, run_filter, now, position)
+    found = await _walk(source.connection, run_filter, now, position, read)
     if source.archive is None:
         return found, None
     end = found.stopped_at.occurred_at if found.stopped_at else None
@@ -151,17 +179,19 @@ async def _scan(
         old = await archived.walk(source.archive, files, run_filter, now, position, limit=PAGE_RUNS + 1)
     except (ArchiveError, MissingExtra) as error:
         return found, error.message
-    old_listed = Scan(tuple(map(archived.listed, old.runs)), old.stopped_at)
-    return merged(found, old_listed, position.direction, PAGE_RUNS + 1), None
+    old_runs = Scan(tuple(map(of_archived, old.runs)), old.stopped_at)
+    return merged(found, old_runs, position.direction, PAGE_RUNS + 1), None
 
 
-async def _walk(connection: Connection, run_filter: RunFilter, now: datetime, position: Position) -> Scan[ListedRun]:
+async def _walk(
+    connection: Connection, run_filter: RunFilter, now: datetime, position: Position, read: Callable[..., AnyRun]
+) -> Scan[AnyRun]:
     """Go on until a page is full, each time twice as far, and stop after `WALKS`."""
-    found: tuple[ListedRun, ...] = ()
+    found: tuple[AnyRun, ...] = ()
     for walks in range(WALKS):
         steps = (WALK_STEPS if run_filter.narrowed else MATCHING_STEPS) << walks
         most = PAGE_RUNS + 1 - len(found)
-        walk = await _walk_once(connection, run_filter, now, position, queries.listed_run, steps=steps, limit=most)
+        walk = await _walk_once(connection, run_filter, now, position, read, steps=steps, limit=most)
         found += walk.runs
         if walk.stopped_at is None or len(found) > PAGE_RUNS:
             return Scan(found, walk.stopped_at)
@@ -234,7 +264,7 @@ async def read_latencies(
     return await queries.select_latencies(connection, conditions, models, steps=LATENCY_STEPS)
 
 
-def totals_of(page: RunPage) -> Totals | None:
+def totals_of(page: RunPage[ListedRun]) -> Totals | None:
     """Add up the runs of a page that holds them all; None where there are more."""
     if page.older or page.newer:
         return None
@@ -319,7 +349,7 @@ def _lies_within(run_filter: RunFilter, now: datetime, at: datetime) -> bool:
     return (since is None or at > since) and (until is None or at < until)
 
 
-def _towards_older(walk: Scan[ListedRun], place: Place | None) -> RunPage:
+def _towards_older(walk: Scan[AnyRun], place: Place | None) -> RunPage[AnyRun]:
     shown = walk.runs[:PAGE_RUNS]
     newer = None if place is None else place_of(shown[0]) if shown else place
     if len(walk.runs) > PAGE_RUNS:
@@ -327,7 +357,7 @@ def _towards_older(walk: Scan[ListedRun], place: Place | None) -> RunPage:
     return RunPage(shown, walk.stopped_at, newer, walk.stopped_at.occurred_at if walk.stopped_at else None)
 
 
-def _towards_newer(walk: Scan[ListedRun], place: Place | None) -> RunPage:
+def _towards_newer(walk: Scan[AnyRun], place: Place | None) -> RunPage[AnyRun]:
     shown = walk.runs[:PAGE_RUNS][::-1]
     older = place_of(shown[-1]) if shown else place
     if len(walk.runs) > PAGE_RUNS:

@@ -152,8 +152,8 @@ class RunFilter:
             # A name that can be no parameter may be anything, and is not repeated.
             shown = sorted({name if _PARAMETER.fullmatch(name) else "query" for name in unknown})
             raise InvalidFilter(
-                f"There is no such filter: {', '.join(shown[:_SHOWN_NAMES])}. Filters are {', '.join(NAMES.values())} and "
-                f"{METADATA}<key>.",
+                f"There is no such filter: {', '.join(shown[:_SHOWN_NAMES])}. Filters are "
+                f"{', '.join(name for field, name in NAMES.items() if field != 'project_id')} and {METADATA}<key>.",
                 details=tuple(Detail(name, "is no filter") for name in shown),
             )
         return cls.parse(query)

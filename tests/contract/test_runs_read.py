@@ -130,3 +130,22 @@ async def test_sessions_are_of_one_project_and_need_the_scope_for_runs(
     assert_error(await client.get("/api/sessions", headers=of(admin_key)), 400, "invalid_filter", paths=["projectId"])
     assert_error(await client.get("/api/sessions?hue=1", headers=reader), 400, "invalid_filter", paths=["hue"])
     assert_error(await client.get("/api/sessions?before=x", headers=reader), 400, "invalid_filter", paths=["before"])
+
+
+async def test_a_run_is_read_with_every_field_that_an_export_has_of_it(
+    client: httpx.AsyncClient, project_id: str, reader: dict[str, str]
+) -> None:
+    sent = make_run(
+        projectId=project_id, runId="whole", provider="openai", model="priced-by-the-client", costUSD=0.00000125,
+        inputTokens=1_019, outputTokens=704, cachedInputTokens=111, cacheWriteTokens=812, reasoningTokens=97,
+        units={"cacheWrite1h": 504, "webSearch": 2}, serviceTier="flex", region="eu", metadata={"release": "v2"},
+    )  # fmt: skip
+    assert (await client.post("/api/ingest", json=sent)).status_code == 200
+
+    [run] = (await client.get("/api/runs?q=whole", headers=reader)).json()["runs"]
+
+    fields = {"inputTokens", "outputTokens", "cachedInputTokens", "cacheWriteTokens", "reasoningTokens", "units"}
+    fields |= {"serviceTier", "region", "metadata", "costUSD"}
+    assert {name: run[name] for name in fields} == {name: sent[name] for name in fields}
+    assert (run["reportedCostUSD"], run["version"]) == (0.00000125, 1)
+    assert "audioInputTokens" not in run

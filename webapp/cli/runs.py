@@ -169,7 +169,7 @@ async def _newest(reading: Reader, archive: ArchivedRuns | None, sought: RunFilt
     now, position = system_clock(), Position()
     while len(found) < limit:
         async with reading.snapshot() as connection:
-            page: RunPage = await read_page([RunSource(connection, archive)], sought, now, position)
+            page: RunPage[ListedRun] = await read_page([RunSource(connection, archive)], sought, now, position)
         if page.problem:
             raise ArchiveError(page.problem)
         found += page.runs

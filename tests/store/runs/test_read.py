@@ -70,7 +70,9 @@ async def reading(database: Database) -> AsyncIterator[Connection]:
         yield connection
 
 
-async def _pages(connection: Connection, run_filter: RunFilter, direction: Direction, now: datetime) -> list[RunPage]:
+async def _pages(
+    connection: Connection, run_filter: RunFilter, direction: Direction, now: datetime
+) -> list[RunPage[ListedRun]]:
     """All pages from the newest to the oldest, or back again."""
     pages = [await read.read_page([RunSource(connection)], run_filter, now, Position())]
     while pages[-1].older:

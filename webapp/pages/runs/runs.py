@@ -368,7 +368,7 @@ def _exports(view: RunsView, **part: str | int) -> tuple[Choice, ...]:
     )
 
 
-def _page_exports(view: RunsView, position: Position, found: read.RunPage) -> tuple[Choice, ...]:
+def _page_exports(view: RunsView, position: Position, found: read.RunPage[ListedRun]) -> tuple[Choice, ...]:
     """Return the files of a page of the newest runs. One that was reached from older ones has no place where it begins."""
     place = position.place
     if position.direction is Direction.NEWER or not found.runs or not (found.older or place):
