@@ -42,10 +42,7 @@ async def get(session: AsyncSession, project_id: str, experiment_id: str) -> Exp
     """Return the experiment, which nobody else changes until the transaction ends. Raises `NotFound`."""
     experiment = await session.get(Experiment, (project_id, experiment_id), with_for_update=True)
     if experiment is None:
-        raise NotFound(
-            "There is no such experiment in this project: the first run that names it makes it. "
-            "`runtally experiments list` shows all."
-        )
+        raise NotFound("There is no such experiment in this project: the first run that names it makes it.")
     return experiment
 
 

@@ -83,7 +83,7 @@ async def verdict_on(
     """
     found = await verdicts(connection, now, [(project_id, experiment_id)], memo)
     if not found:
-        raise NotFound("There is no such experiment in this project; `runtally experiments list` shows all.")
+        raise NotFound("There is no such experiment in this project; the page Experiments lists all.")
     return found[0]
 
 

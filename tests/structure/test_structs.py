@@ -8,7 +8,6 @@ from runtally.files import CHECKOUT
 # What these change is a dataclass, of the domain mostly.
 CHANGES_DATACLASSES = {
     "webapp/caching.py",
-    "webapp/cli/experiments.py",
     "webapp/pages/experiments/experiment.py",
     "webapp/pages/overview/project_rows.py",
     "webapp/pages/prices/prices.py",

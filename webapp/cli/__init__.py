@@ -20,7 +20,6 @@ COMMANDS = {
     "keys": "webapp.cli.keys:keys",
     "config": "webapp.cli.config:config",
     "users": "webapp.cli.users:users",
-    "experiments": "webapp.cli.experiments:experiments",
     "prices": "webapp.cli.prices:prices",
     "bills": "webapp.cli.bills:bills",
     "relay": "webapp.cli.reporting:relay",

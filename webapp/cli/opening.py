@@ -11,7 +11,6 @@ import click
 import httpx
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from runtally.access import projects
 from runtally.access.erasure import Places
 from runtally.archive.archive import Archive
 from runtally.client.post import Target
@@ -62,13 +61,6 @@ async def places_of(settings: Settings, database: Database) -> AsyncIterator[Pla
         Database(settings.database_url or "") as control,
     ):
         yield Places(control, database, reporting, Archive.of(settings, database, system_clock))
-
-
-async def demand_project(database: Database, project_id: str | None) -> None:
-    """Raise `NotFound` for a project that is not there."""
-    if project_id is not None:
-        async with database.session() as session:
-            await projects.get(session, project_id)
 
 
 def in_session(work: InSession[T]) -> T:

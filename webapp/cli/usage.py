@@ -7,6 +7,7 @@ from typing import NamedTuple
 import click
 
 from api.cost_lines import line_groups
+from runtally.access import projects
 from runtally.archive.groups import ArchivedGroupReader
 from runtally.archive.reading import ArchivedRuns
 from runtally.clock import system_clock
@@ -24,7 +25,7 @@ from runtally.usage.plan import ALL_MEASURES, Group, GroupQuestion
 from runtally.usage.snapshots import Snapshots
 from runtally.usage.timeline import BucketWidth, NamedRange, Timeline
 from webapp.cli.filters import filter_options
-from webapp.cli.opening import demand_project, with_database
+from webapp.cli.opening import with_database
 from webapp.cli.output import Record, attributes, echo_json, echo_table, json_option, record
 
 SUMS = ("RUNS", "FAILED", "COST USD", "INPUT", "OUTPUT", "CACHED", "P95 MS")
@@ -84,7 +85,9 @@ def usage(sought: RunFilter, by: _By, name: str, limit: int, *, as_json: bool) -
     """
 
     async def work(settings: Settings, database: Database) -> GroupAnswer | CostLines:
-        await demand_project(database, sought.project_id)
+        if sought.project_id is not None:
+            async with database.session() as session:
+                await projects.get(session, sought.project_id)
         now = system_clock()
         timeline = Timeline.whole(NamedRange(name).span(now, BucketWidth.HOUR), now)
         archive = ArchivedRuns.of(settings, database, system_clock)

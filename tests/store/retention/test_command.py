@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from runtally.db.database import Database
 from runtally.ingest.queries import insert_runs
@@ -16,18 +16,10 @@ async def insert(database_url: str) -> None:
         await insert_runs(connection, [make_stored_run("support", "a")])
 
 
-def test_days_are_set_and_listed_and_due_runs_are_dropped(empty_database_url: str, tmp_path: Path) -> None:
+def test_what_is_not_too_old_is_kept_and_how_many_were_dropped_is_said(empty_database_url: str, tmp_path: Path) -> None:
     asyncio.run(insert(empty_database_url))
     environment = {"DATABASE_URL": empty_database_url, "DATA_DIR": str(tmp_path), "RETENTION_DAYS": "365"}
 
-    def run(*arguments: str) -> Result:
-        return CliRunner(env=environment).invoke(main, ["retention", *arguments])
+    dropped = CliRunner(env=environment).invoke(main, ["retention", "drop"])
 
-    assert run("list").output.split() == ["support", "365", "days", "by", "RETENTION_DAYS"]
-    assert run("set", "support", "90").output == "support keeps its runs 90 days.\n"
-    assert run("list").output.split() == ["support", "90", "days"]
-    assert run("set", "support", "forever").output == "support keeps its runs for ever.\n"
-    assert run("set", "support", "default").output == "support keeps its runs 365 days.\n"
-    assert run("drop").output.endswith("Dropped 0 runs.\n")
-    assert run("set", "support", "7").output == "Error: Keep runs 31 to 3650 days, or for ever.\n"
-    assert run("set", "support", "soon").exit_code == 2
+    assert dropped.output.endswith("Dropped 0 runs.\n")

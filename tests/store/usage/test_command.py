@@ -94,7 +94,7 @@ def test_json_has_the_sums_of_the_api(environment: dict[str, str]) -> None:
     assert list(total) == [one.encode_name for one in msgspec.structs.fields(UsageGroup)]
 
 
-@pytest.mark.parametrize("listed", ["keys", "users", "experiments"])
+@pytest.mark.parametrize("listed", ["keys", "users"])
 def test_an_empty_list_says_what_fills_it_and_prints_nothing_for_programs(
     environment: dict[str, str], listed: str
 ) -> None:
