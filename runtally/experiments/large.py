@@ -41,15 +41,6 @@ async def select_experiments(
     return tuple(sorted((*others, *measured), key=lambda one: (one.project_id, one.id)))
 
 
-async def select_stats_at(
-    connection: Connection, memo: DayMemo, now: datetime, experiment: Measured, ends: Sequence[datetime]
-) -> tuple[Stats, ...]:
-    """Read the same as `queries.select_stats_at`, at midnights that are over."""
-    version = (await _versions(connection, [experiment], ends[-1])).get(experiment.project_id)
-    asked = "verdicts at", _key(experiment), tuple(ends)
-    return await memo.of(asked, version, now, lambda: queries.select_stats_at(connection, experiment, ends))
-
-
 async def _measured(
     connection: Connection, memo: DayMemo, now: datetime, large: Sequence[Measured]
 ) -> Iterable[Measured]:

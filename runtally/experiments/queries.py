@@ -26,13 +26,11 @@ _JUDGED = f"""
               FROM runs
              WHERE runs.project_id = experiment.project_id
                AND runs.experiment_id = experiment.id
-               AND runs.occurred_at > coalesce({{moment}} - make_interval(hours => experiment.window_hours), '-infinity')
-               {{bound}}
+               AND runs.occurred_at > coalesce($1::timestamptz - make_interval(hours => experiment.window_hours), '-infinity')
           ORDER BY runs.occurred_at DESC, runs.id DESC
              LIMIT coalesce(experiment.window_runs, {MAX_WINDOW_RUNS})) AS last
   ) AS judged
 """
-_JUDGED_NOW = _JUDGED.format(moment="$1::timestamptz", bound="")
 
 # A private experiment is invisible without its token. Digests are compared, so that the time reveals nothing of the
 # token, and its runs are not read. Two projects are enough to know that the id is ambiguous.
@@ -79,7 +77,7 @@ SELECT_EXPERIMENTS = f"""
 SELECT {_RULE}, judged.*
   FROM unnest($2::text[], $3::text[]) AS asked (project_id, id)
        JOIN experiments AS experiment USING (project_id, id)
-{_JUDGED_NOW}
+{_JUDGED}
 ORDER BY experiment.project_id, experiment.id
 """
 
@@ -130,16 +128,6 @@ SELECT_DAYS = f"""
              LIMIT $5) AS last
   GROUP BY 1
   ORDER BY 1 DESC
-"""
-
-SELECT_AT_ENDS = f"""
-SELECT judged.*
-  FROM experiments AS experiment
-       CROSS JOIN unnest($3::timestamptz[]) WITH ORDINALITY AS ends (moment, number)
-{_JUDGED.format(moment="ends.moment", bound="AND runs.occurred_at < ends.moment")}
-   WHERE experiment.project_id = $1
-     AND experiment.id = $2
-ORDER BY ends.number
 """
 
 _SAMPLE = f"""
@@ -255,12 +243,6 @@ async def select_days(connection: Connection, span: RunSpan) -> tuple[Day, ...]:
     ]
     # The last day may have more runs than the span.
     return tuple(days[:-1])
-
-
-async def select_stats_at(connection: Connection, experiment: Measured, ends: Sequence[datetime]) -> tuple[Stats, ...]:
-    """Read the statistics of the experiment's window at each of these moments, without later runs."""
-    rows = await connection.fetch(SELECT_AT_ENDS, experiment.project_id, experiment.id, ends)
-    return tuple(_stats(row, has_run_limit=experiment.rule.window.runs is not None) for row in rows)
 
 
 async def select_sample(connection: Connection, project_id: str, experiment_id: str, since: datetime) -> Sample:

@@ -3,21 +3,14 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from runtally.clock import start_of_day
 from runtally.db.database import Connection
 from runtally.errors import NotFound
 from runtally.experiments import estimate, large, queries
 from runtally.experiments.estimate import Difference, Estimate, Sample
-from runtally.experiments.verdict import MAX_SAMPLE_RUNS, Measured, Stats, Verdict, verdict_of
+from runtally.experiments.verdict import MAX_SAMPLE_RUNS, Measured
 from runtally.usage.memo import DayMemo
-
-HISTORY_DAYS = 30
-MIN_HISTORY_DAYS = 7
-# A window of the default size is read quickly at thirty moments, one of a hundred thousand runs is not. So many runs
-# are read in 25 ms.
-_HISTORY_RUNS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +46,6 @@ def _single(found: Mapping[str, bool]) -> str | None:
     return chosen[0] if len(chosen) == 1 else None
 
 
-@dataclass(frozen=True, slots=True)
-class DayVerdict:
-    """The verdict at the end of a day (UTC), or so far today."""
-
-    day: datetime
-    verdict: Verdict
-    stats: Stats
-
-
 async def verdicts(
     connection: Connection, now: datetime, keys: Sequence[queries.Key], memo: DayMemo | None = None
 ) -> tuple[Measured, ...]:
@@ -85,26 +69,6 @@ async def verdict_on(
     if not found:
         raise NotFound("There is no such experiment in this project; the page Experiments lists all.")
     return found[0]
-
-
-async def history(
-    connection: Connection, now: datetime, experiment: Measured, memo: DayMemo | None = None
-) -> tuple[DayVerdict, ...]:
-    """Apply today's rule at the end of each of the last days, oldest first; today's verdict comes last.
-
-    No verdict is stored: all are computed from the runs. Fewer days are read where the window holds very many runs.
-    """
-    affordable = _HISTORY_RUNS // max(1, experiment.stats.runs)
-    days = min(HISTORY_DAYS, max(MIN_HISTORY_DAYS, affordable))
-    today = start_of_day(now)
-    before = [today - timedelta(days=days - 1 - number) for number in range(days - 1)]
-    ends = [day + timedelta(days=1) for day in before]
-    if memo is None:
-        found = await queries.select_stats_at(connection, experiment, ends)
-    else:
-        found = await large.select_stats_at(connection, memo, now, experiment, ends)
-    every = zip((*before, today), (*found, experiment.stats), strict=True)
-    return tuple(DayVerdict(day, verdict_of(stats, experiment.rule.thresholds), stats) for day, stats in every)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,11 @@
 """Two experiments side by side."""
 
-import json
-
 import pytest
 from quart.typing import TestClientProtocol as Browser
 
 from tests.pages.conftest import Post, ago
 from tests.pages.experiments import run_of, runs_of
-from tests.pages.looking import Outline, html_of, text_of
+from tests.pages.looking import html_of, text_of
 from webapp.pages.experiments.experiments import key_of
 
 
@@ -18,16 +16,11 @@ async def test_two_experiments_stand_side_by_side(reader: Browser, post: Post, p
     )
     url = f"/experiments/compare?a={key_of(project_id, 'old')}&b={key_of(project_id, 'new')}"
 
-    html = await html_of(reader, url)
+    text = text_of(await html_of(reader, url))
 
-    text = text_of(html)
     assert "Clear difference (95%) new costs 4" in text
     assert "less per run than old." in text
     assert "Error rate No clear difference" in text
-    boxes = [box for box in Outline(html).all("div") if box.get("class") == "chart-plot"]
-    assert len(boxes) == 3
-    response = await reader.get(boxes[0]["data-chart-src"] or "")
-    assert len(json.loads(await response.get_data())["spec"]["datasets"]["rows"]) == 2
 
 
 async def test_a_comparison_is_over_the_range_that_is_chosen(reader: Browser, post: Post, project_id: str) -> None:
@@ -43,7 +36,6 @@ async def test_without_two_experiments_it_asks_for_them(reader: Browser, query: 
     text = text_of(await html_of(reader, f"/experiments/compare{query}"))
 
     assert "Choose two experiments." in text
-    assert (await reader.get(f"/experiments/compare/error_rate.json{query}")).status_code == 404
 
 
 async def test_experiments_of_different_projects_are_said_to_be(reader: Browser, post: Post, project_id: str) -> None:

@@ -1,6 +1,5 @@
 """Experiments: the list, one of them with its thresholds and badge, two side by side."""
 
-import json
 from html import unescape
 from urllib.parse import quote
 
@@ -85,25 +84,6 @@ async def test_an_experiment_of_any_name_has_a_page_and_its_project_too(
     assert href not in {None, "", "/experiments"}
     # A browser resolves such segments by itself.
     assert not {".", ".."} & set((href or "").split("/"))
-
-
-async def test_charts_have_their_limits_and_trends_come_without_one(reader: Browser, post: Post, page: str) -> None:
-    await post(*runs_of("prompt-v2", 2))
-    await save(reader, page, maxErrorRate="2.5", maxCostPerRunUSD="0.02")
-
-    boxes = [box for box in Outline(await html_of(reader, page)).all("div") if box.get("class") == "chart-plot"]
-
-    assert [box["id"] for box in boxes] == [
-        "error-rate-chart-plot",
-        "cost-per-run-usd-chart-plot",
-        "p95-latency-ms-chart-plot",
-    ]
-    response = await reader.get(boxes[1]["data-chart-src"] or "")
-    payload = json.loads(await response.get_data(as_text=True))
-    assert payload["spec"]["datasets"]["limit"] == [{"y": 0.02}]
-    trend = json.loads(await (await reader.get(f"{page}/p95_latency_ms.json")).get_data(as_text=True))
-    assert "limit" not in trend["spec"]["datasets"]
-    assert (await reader.get(f"{page}/total_cost_usd.json")).status_code == 404
 
 
 async def test_saved_thresholds_are_said_and_judge_from_now_on(reader: Browser, post: Post, page: str) -> None:
@@ -245,13 +225,7 @@ async def test_nobody_sees_the_experiments_of_others(
     other = await signed_in(f"{project_id}-other")
     pair = f"a={key_of(project_id, 'prompt-v2')}&b={key_of(f'{project_id}-other', 'mine')}"
 
-    for url in (
-        f"/experiments?project={project_id}",
-        page,
-        f"{page}/badge",
-        f"{page}/error_rate.json",
-        f"/experiments/compare/error_rate.json?{pair}",
-    ):
+    for url in (f"/experiments?project={project_id}", page, f"{page}/badge"):
         assert (await other.get(url)).status_code == 403, url
         assert (await stranger.get(url)).status_code == 303, url
     # Not even its name is among what can be compared.

@@ -155,11 +155,8 @@ NEEDED = {
     "GET /charts/<any(cost,costPerSuccess,runs,errors,failed,latency,tokens,cache):name>.svg": Scope.METRICS_READ,
     "GET /experiments": Scope.METRICS_READ,
     "GET /experiments/<segment:project_id>/<segment:experiment_id>": Scope.METRICS_READ,
-    "GET /experiments/<segment:project_id>/<segment:experiment_id>/"
-    "<any(error_rate,p95_latency_ms,cost_per_run_usd,total_cost_usd):name>.<any(json,svg):kind>": Scope.METRICS_READ,
     "GET /experiments/<segment:project_id>/<segment:experiment_id>/badge": Scope.METRICS_READ,
     "GET /experiments/compare": Scope.METRICS_READ,
-    "GET /experiments/compare/<any(cost_per_run_usd,p95_latency_ms,error_rate):name>.json": Scope.METRICS_READ,
     "GET /first-run": Scope.METRICS_READ,
     "GET /lines": Scope.METRICS_READ,
     "GET /projects/<project_id:project_id>": Scope.METRICS_READ,

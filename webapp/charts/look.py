@@ -49,7 +49,6 @@ LABEL_SIZE, LABEL_GAP = 11, 8
 """The size of the words next to a flag, and their distance from it."""
 HALO = Stroke(3, colour=SURFACE)
 """Around them, so that they can be read over bars."""
-LIMIT = Stroke(1.25, (3, 2), "text")
 LINE = Stroke(1.75)
 TAIL = Stroke(1.75, (3, 4))
 """A line on its way to a bucket that is not over."""

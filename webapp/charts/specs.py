@@ -72,23 +72,18 @@ def bars() -> Spec:
     return Spec("bars")
 
 
-def line(slot: str, *, has_limit: bool = False) -> Spec:
-    """A line through the middles of the buckets (i, y), broken where y is null; perhaps a dashed one across at a limit (y).
+def line(slot: str) -> Spec:
+    """A line through the middles of the buckets (i, y), broken where y is null.
 
     What leads to the bucket that is not over (`tail`, and `open` itself) is dashed. A point that has no neighbour to be
     joined with (`alone`) is a dot, and hollow where its bucket is not over.
     """
-    return Spec("line with limit" if has_limit else "line", slot)
+    return Spec("line", slot)
 
 
 def lines() -> Spec:
     """Several such lines, each in the colour of its points (i, y, slot)."""
     return Spec("lines")
-
-
-def intervals() -> Spec:
-    """A dot (x, slot) on each row (i), on a bar from a to b: an estimate, and where the true figure may be."""
-    return Spec("intervals")
 
 
 def burn_down() -> Spec:

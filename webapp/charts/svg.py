@@ -183,10 +183,6 @@ def _drawn(chart: Chart, plot: _Plot) -> Iterator[str]:
     if "segments" in datasets:
         yield from _bars(datasets, plot)
     elif "points" in datasets:
-        yield from (
-            _path(f"M{plot.left:.1f} {plot.y(row['y'])}H{plot.right:.1f}", look.LIMIT)
-            for row in _numbers(datasets.get("limit", ()))
-        )
         lines: dict[str, list[Mapping[str, object]]] = {}
         for point in datasets["points"]:
             lines.setdefault(str(point.get("slot") or chart.spec.slot), []).append(point)

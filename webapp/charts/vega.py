@@ -7,7 +7,7 @@ that one spec serves both themes; the size is that of the box it is drawn into.
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import altair as alt
@@ -19,7 +19,6 @@ from webapp.charts.specs import ANY_SLOT
 # More than any axis has; with fewer, Vega leaves out every other of the ticks that it is given.
 _ALL_TICKS = 50
 _FONT = "Geist, system-ui, sans-serif"
-_INTERVAL_OPACITY = 0.45
 # What a request puts in. The values here only have the right types.
 _PARAMETERS: Mapping[str, object] = {"top": 1, "ys": [0], "y_labels": [""], "ends": [0, 1], "xs": [0], "x_labels": [""]}
 _THEME: dict[str, Any] = {
@@ -38,9 +37,7 @@ def main() -> None:
     built = {
         "bars": bars(),
         "line": line(ANY_SLOT),
-        "line with limit": line(ANY_SLOT, has_limit=True),
         "lines": lines(),
-        "intervals": intervals(),
         "burn-down": burn_down(),
     }
     try:
@@ -77,16 +74,15 @@ def bars() -> str:
     return _spec(segments, hatched, rim, dashes, *_marks(), _pointer(_hovered()))
 
 
-def line(slot: str, *, has_limit: bool = False) -> str:
-    limit = _layer("limit").mark_rule(**_drawn(look.LIMIT)).encode(y=_y("y"))
-    return _lines(lambda _: alt.value(variable(slot)), [limit] if has_limit else [])
+def line(slot: str) -> str:
+    return _lines(lambda _: alt.value(variable(slot)))
 
 
 def lines() -> str:
     return _lines(lambda channel: channel("slot:N", legend=None, scale=_COLOURS))
 
 
-def _lines(paint: Callable[[Any], Any], below: Sequence[alt.Chart] = ()) -> str:
+def _lines(paint: Callable[[Any], Any]) -> str:
     """Draw points as lines; `paint` returns what a channel of colour is encoded by."""
     hovered = _hovered()
     stroke, fill = paint(alt.Stroke), paint(alt.Fill)
@@ -103,7 +99,7 @@ def _lines(paint: Callable[[Any], Any], below: Sequence[alt.Chart] = ()) -> str:
     found = known.mark_circle(size=56, stroke="var(--surface)", strokeWidth=2).encode(
         fill=fill, opacity=alt.condition(hovered, alt.value(1), alt.value(0))
     )
-    return _spec(*below, past, tail, alone, *_marks(), found, _pointer(hovered))
+    return _spec(past, tail, alone, *_marks(), found, _pointer(hovered))
 
 
 def _marks() -> Iterator[alt.Chart]:
@@ -127,18 +123,6 @@ def _marks() -> Iterator[alt.Chart]:
         }
         yield labels.mark_text(**placed, **halo)
         yield labels.mark_text(**placed, fill=variable("text2"))
-
-
-def intervals() -> str:
-    rows = _layer("rows").transform_calculate(y="datum.i + 0.5")
-    colour = alt.Color("slot:N", legend=None, scale=_COLOURS)
-    bar = rows.mark_rule(strokeWidth=6, strokeCap="round", opacity=_INTERVAL_OPACITY).encode(
-        x=_x("a", grid=True), x2="b:Q", y=_y("y", grid=False), color=colour
-    )
-    dot = rows.mark_circle(size=90, stroke="var(--surface)", strokeWidth=2, opacity=1).encode(
-        x=_x("x", grid=True), y=_y("y", grid=False), fill=alt.Fill("slot:N", legend=None, scale=_COLOURS)
-    )
-    return _spec(bar, dot)
 
 
 def burn_down() -> str:
@@ -175,10 +159,9 @@ def _reach(edges: tuple[float, float]) -> dict[str, str]:
     return {"a": f"datum.i + {left}", "b": f"datum.i + {right}"}
 
 
-def _x(field: str, *, grid: bool = False) -> alt.X:
+def _x(field: str) -> alt.X:
     axis = alt.Axis(
-        grid=grid,
-        gridColor="var(--grid)",
+        grid=False,
         values=alt.ExprRef("xs"),
         tickCount=_ALL_TICKS,
         labelExpr="x_labels[indexof(xs, datum.value)]",
@@ -189,9 +172,9 @@ def _x(field: str, *, grid: bool = False) -> alt.X:
     return alt.X(f"{field}:Q", axis=axis, scale=alt.Scale(domain=alt.ExprRef("ends"), nice=False, zero=False))
 
 
-def _y(field: str, *, grid: bool = True, lowest: str = "0") -> alt.Y:
+def _y(field: str, *, lowest: str = "0") -> alt.Y:
     axis = alt.Axis(
-        grid=grid,
+        grid=True,
         labelLimit=140,
         values=alt.ExprRef("ys"),
         tickCount=_ALL_TICKS,

@@ -10,7 +10,7 @@ from runtally.db.database import Database
 from runtally.experiments import large as module
 from runtally.experiments import queries
 from runtally.experiments.queries import Day, RunSpan, select_keys
-from runtally.experiments.read import history, verdict_on, verdicts
+from runtally.experiments.read import verdict_on, verdicts
 from runtally.experiments.verdict import Measured
 from runtally.ids import uuid7
 from runtally.ingest.queries import insert_runs
@@ -56,15 +56,12 @@ async def _insert(database: Database, *runs: StoredRun) -> None:
             )
 
 
-async def _verdicts(
-    database: Database, now: datetime, remembered: DayMemo | None
-) -> tuple[tuple[Measured, ...], list[object]]:
-    """All of them, and each day's of each."""
+async def _verdicts(database: Database, now: datetime, remembered: DayMemo | None) -> tuple[Measured, ...]:
     async with database.snapshot() as connection:
         found = await verdicts(connection, now, await select_keys(connection, None), remembered)
         alone = [await verdict_on(connection, now, one.project_id, one.id, remembered) for one in found]
         assert alone == list(found)
-        return found, [await history(connection, now, one, remembered) for one in found]
+        return found
 
 
 async def test_verdicts_are_the_same_whether_days_are_remembered_or_read(

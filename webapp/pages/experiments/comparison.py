@@ -12,8 +12,6 @@ from quart import Blueprint, request, url_for
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
-from runtally.access.scopes import Scope, demand
-from runtally.errors import NotFound
 from runtally.experiments.estimate import Difference, Estimate
 from runtally.experiments.queries import select_newest_keys
 from runtally.experiments.read import Arm, Comparison, read_arm
@@ -21,15 +19,11 @@ from runtally.experiments.verdict import Measure
 from runtally.runs.read import MAX_EXPERIMENTS
 from runtally.usage.window import Range
 from webapp import formats, threshold_text
-from webapp.charts import verdicts as charts
-from webapp.charts.chart import Chart
 from webapp.charts.series import RANGE_NAMES
 from webapp.pages.compare.rows import Finding, Reading, finding_of
 from webapp.pages.experiments.experiments import key_from, key_of, readable
-from webapp.pages.panel.chart_answer import payload_of
 from webapp.pages.panel.narrowing import Choice
 from webapp.rendering import Page, render
-from webapp.report import ChartPart
 from webapp.security import signed_in
 from webapp.view import choice
 
@@ -64,7 +58,6 @@ class Row(Struct, frozen=True):
     first: Reading
     second: Reading
     finding: Finding
-    figure: ChartPart
 
 
 class ComparisonPage(Page, frozen=True):
@@ -107,9 +100,6 @@ class Pair(Struct, frozen=True):
         named = None if range_ is Range.MONTH else range_.value
         return url_for(".compare", a=self.first, b=self.second, range=named)
 
-    def chart_url(self, measure: Measure) -> str:
-        return url_for(".chart", name=measure.value, a=self.first, b=self.second, range=self.range.value)
-
 
 @blueprint.get("/experiments/compare")
 @signed_in
@@ -122,21 +112,6 @@ async def compare() -> ResponseReturnValue:
         of_each = await snapshots.of_each(lambda one: select_newest_keys(one, ids, chosen, MAX_EXPERIMENTS))
     found = sorted(key for of_one in of_each for key in of_one)
     return await render(await _page(pair, tuple(_option(*key) for key in found)))
-
-
-@blueprint.get(f"/experiments/compare/<any({','.join(MEASURES)}):name>.json")
-@signed_in
-async def chart(name: str) -> ResponseReturnValue:
-    """The chart of a measure of both."""
-    pair = Pair.parse()
-    places = [one for one in map(key_from, (pair.first, pair.second)) if one]
-    if len(places) < 2:  # noqa: PLR2004  # Two are compared.
-        raise NotFound("Choose two experiments to compare.")
-    for project_id, _ in places:
-        demand(actor(), Scope.METRICS_READ, project_id)
-    comparison = await _read(pair, places)
-    found = _chart(Measure(name), comparison, [experiment_id for _, experiment_id in places])
-    return await payload_of(found)
 
 
 def _option(project_id: str, experiment_id: str) -> Option:
@@ -172,23 +147,15 @@ async def _page(pair: Pair, options: tuple[Option, ...]) -> ComparisonPage:
     return replace(
         page,
         runs=tuple(formats.count(arm.sample.runs) for arm in (comparison.first, comparison.second)),
-        rows=tuple(_row(measure, comparison, pair, (first.name, second.name)) for measure in MEASURES),
+        rows=tuple(_row(measure, comparison, (first.name, second.name)) for measure in MEASURES),
         notes=(*_across_projects(first, second), *_notes(comparison, (first.name, second.name))),
     )
 
 
-def _row(measure: Measure, comparison: Comparison, pair: Pair, names: tuple[str, str]) -> Row:
+def _row(measure: Measure, comparison: Comparison, names: tuple[str, str]) -> Row:
     difference = DIFFERENCES[measure](comparison)
     first, second = (_reading(measure, ESTIMATES[measure](arm)) for arm in (comparison.first, comparison.second))
-    name = f"{measure.value.replace('_', '-')}-chart"
-    figure = ChartPart(_chart(measure, comparison, names), pair.chart_url(measure), name)
-    finding = finding_of(measure, difference, names)
-    return Row(threshold_text.NAMES[measure], first, second, finding, figure)
-
-
-def _chart(measure: Measure, comparison: Comparison, names: Sequence[str]) -> Chart:
-    arms = [ESTIMATES[measure](arm) for arm in (comparison.first, comparison.second)]
-    return charts.intervals(measure, tuple(zip(names, arms, strict=True)))
+    return Row(threshold_text.NAMES[measure], first, second, finding_of(measure, difference, names))
 
 
 def _reading(measure: Measure, estimate: Estimate | None) -> Reading:

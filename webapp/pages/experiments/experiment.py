@@ -1,44 +1,31 @@
-"""The page of an experiment: its checks, their history by day, its rule and its badge."""
+"""The page of an experiment: its checks, its rule and its badge."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, ClassVar
 
-from msgspec import Struct
 from quart import Blueprint, url_for
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.access.scopes import Permission, Scope, demand, may
-from runtally.errors import Detail, InvalidThresholds, NotFound
+from runtally.errors import Detail, InvalidThresholds
 from runtally.experiments import edit
-from runtally.experiments.read import DayVerdict, history, verdict_on
-from runtally.experiments.verdict import Measure, Measured, Outcome, Rule, Thresholds, Window, validate
+from runtally.experiments.read import verdict_on
+from runtally.experiments.verdict import Measured, Outcome, Rule, Thresholds, Window, validate
 from runtally.models.experiment import RATE_DECIMALS
 from runtally.money import plain
 from webapp import formats, threshold_text
-from webapp.charts import verdicts as charts
-from webapp.charts.chart import Chart
-from webapp.charts.verdicts import Day
 from webapp.form import Form, sent_form
 from webapp.pages.experiments.badges import BadgePanel, badge_panel
-from webapp.pages.experiments.experiments import Cell, cells_of, key_of, values_of
-from webapp.pages.panel.chart_answer import payload_of, picture_of
+from webapp.pages.experiments.experiments import Cell, cells_of, key_of
 from webapp.pages.project.frame import ProjectHeading, heading_of
 from webapp.rendering import Page, render, see_other
-from webapp.report import ChartPart
 from webapp.security import project_editor, signed_in
 
 blueprint = Blueprint("experiment", __name__)
-
-
-class DayMark(Struct, frozen=True):
-    """A day of the history: its verdict, and the same in words."""
-
-    outcome: Outcome
-    title: str
 
 
 class ExperimentPage(Page, frozen=True):
@@ -56,9 +43,6 @@ class ExperimentPage(Page, frozen=True):
     unpriced: int
     now: datetime
     cells: tuple[Cell, ...]
-    marks: tuple[DayMark, ...]
-    passed: str
-    figures: tuple[ChartPart, ...]
     form: Form
     may_edit: bool
     badge: BadgePanel
@@ -74,8 +58,8 @@ class ExperimentPage(Page, frozen=True):
 async def experiment(project_id: str, experiment_id: str) -> ResponseReturnValue:
     """The experiment as its runs have it now."""
     demand(actor(), Scope.METRICS_READ, project_id)
-    experiment, past = await _read(project_id, experiment_id)
-    return await render(await _page(experiment, past, filled(experiment.rule)))
+    experiment = await _read(project_id, experiment_id)
+    return await render(await _page(experiment, filled(experiment.rule)))
 
 
 @blueprint.post("/experiments/<segment:project_id>/<segment:experiment_id>/thresholds")
@@ -98,35 +82,17 @@ async def set_thresholds(project_id: str, experiment_id: str) -> ResponseReturnV
     return see_other(url, flash="Thresholds saved.")
 
 
-@blueprint.get(
-    f"/experiments/<segment:project_id>/<segment:experiment_id>/<any({','.join(Measure)}):name>.<any(json,svg):kind>",
-)
-@signed_in
-async def chart(project_id: str, experiment_id: str, name: str, kind: str) -> ResponseReturnValue:
-    """The chart of a measure: its spec with its rows and its tooltips, or drawn."""
-    demand(actor(), Scope.METRICS_READ, project_id)
-    experiment, past = await _read(project_id, experiment_id)
-    found = dict(_charts(experiment, past)).get(Measure(name))
-    if found is None:
-        raise NotFound("This experiment has no such limit.")
-    if kind == "svg":
-        return picture_of(found, experiment_id)
-    return await payload_of(found)
-
-
-async def _read(project_id: str, experiment_id: str) -> tuple[Measured, tuple[DayVerdict, ...]]:
+async def _read(project_id: str, experiment_id: str) -> Measured:
     async with services().cells.of(project_id).database.snapshot() as connection:
-        now, memo = services().clock(), services().cells.of(project_id).memo
-        experiment = await verdict_on(connection, now, project_id, experiment_id, memo)
-        return experiment, await history(connection, now, experiment, memo)
+        memo = services().cells.of(project_id).memo
+        return await verdict_on(connection, services().clock(), project_id, experiment_id, memo)
 
 
 async def _refused(project_id: str, experiment_id: str, form: Form) -> ResponseReturnValue:
-    experiment, past = await _read(project_id, experiment_id)
-    return await render(await _page(experiment, past, form), 422)
+    return await render(await _page(await _read(project_id, experiment_id), form), 422)
 
 
-async def _page(experiment: Measured, past: tuple[DayVerdict, ...], form: Form) -> ExperimentPage:
+async def _page(experiment: Measured, form: Form) -> ExperimentPage:
     verdict = experiment.verdict
     async with services().cells.of(experiment.project_id).database.connection() as connection:
         project = await heading_of(connection, experiment.project_id)
@@ -141,62 +107,11 @@ async def _page(experiment: Measured, past: tuple[DayVerdict, ...], form: Form) 
         unpriced=experiment.stats.unpriced,
         now=services().clock(),
         cells=cells_of(experiment),
-        marks=tuple(_mark(one) for one in past),
-        passed=_passed(past),
-        figures=tuple(_figure(experiment, measure, found) for measure, found in _charts(experiment, past)),
         form=form,
         may_edit=may(actor(), Permission.EDIT_PROJECT, experiment.project_id),
         badge=badge_panel(experiment),
         compare_url=url_for("comparison.compare", a=key_of(experiment.project_id, experiment.id)),
     )
-
-
-def _figure(experiment: Measured, measure: Measure, found: Chart) -> ChartPart:
-    src, picture = (
-        url_for(
-            "experiment.chart",
-            project_id=experiment.project_id,
-            experiment_id=experiment.id,
-            name=measure.value,
-            kind=kind,
-        )
-        for kind in ("json", "svg")
-    )
-    return ChartPart(found, src, f"{measure.value.replace('_', '-')}-chart", picture=picture)
-
-
-def _charts(experiment: Measured, past: tuple[DayVerdict, ...]) -> list[tuple[Measure, Chart]]:
-    """Build a chart for each measure that has a limit, and for those that tell a trend without one."""
-    limits = {check.measure: check.limit for check in experiment.verdict.checks}
-    values = [values_of(one.stats) for one in past]
-
-    def chart_of(measure: Measure) -> Chart:
-        days = [
-            Day(one.day, value[measure], one.verdict.runs, _word(one.verdict.outcome))
-            for one, value in zip(past, values, strict=True)
-        ]
-        return charts.history(measure, days, limits.get(measure))
-
-    # The ones with a limit first; a total says little without one, because it is of a window of runs.
-    shown = sorted(Measure, key=lambda measure: measure not in limits)
-    return [(one, chart_of(one)) for one in shown if one in limits or one is not Measure.TOTAL_COST_USD]
-
-
-def _word(outcome: Outcome) -> str:
-    return "Not enough runs" if outcome is Outcome.UNKNOWN else outcome.capitalize()
-
-
-def _mark(one: DayVerdict) -> DayMark:
-    return DayMark(one.verdict.outcome, f"{formats.bucket(one.day, timedelta(days=1))}: {_word(one.verdict.outcome)}")
-
-
-def _passed(past: tuple[DayVerdict, ...]) -> str:
-    """Count the days that passed, of those with a verdict."""
-    known = [one for one in past if one.verdict.outcome is not Outcome.UNKNOWN]
-    passed = sum(one.verdict.outcome is Outcome.PASS for one in known)
-    if not known:
-        return f"No verdict in the last {len(past)} days"
-    return f"Passed on {passed} of {len(known)} {'day' if len(known) == 1 else 'days'} with enough runs"
 
 
 # The names are those of the API, which the errors of the domain name too.
