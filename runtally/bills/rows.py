@@ -178,7 +178,9 @@ def _bill_row(each: Mapping[str, Any], line: int, now: datetime, until: date | N
     if end - start > DAY:
         raise InvalidBill(f"Line {line} is of more than a day: export the report by day.")
     if end > now:
-        raise InvalidBill(f"Line {line} is of {start:%d %B %Y}, which is not over: give an earlier end, such as today.")
+        raise InvalidBill(
+            f"Line {line} is of {start:%d %B %Y}, which is not over: end before it, or leave that day out."
+        )
     metadata, line_text = each.get("metadata") or {}, ""
     if "line" in metadata:
         line_text = str(metadata["line"])[:256]

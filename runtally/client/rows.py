@@ -74,7 +74,11 @@ class RunMaker:
             yield self.run_of(row)
             return
         self.unused.update(dict.fromkeys(self.format.unused(row)))
-        for call in self.format.read(by_name(row)):
+        try:
+            calls = tuple(self.format.read(by_name(row)))
+        except ValueError as error:
+            raise RowRejected(str(error)) from None
+        for call in calls:
             if self.format.is_of_sums:
                 self.sums += 1
                 self.figures.add(call.get)

@@ -65,20 +65,30 @@ def at(value: object, *names: str) -> Any:  # noqa: ANN401  # JSON is of any typ
     return value
 
 
+Number = int | Decimal
+# More than anything counts; to write out a larger exponent takes minutes.
+_MOST = Decimal("1e40")
+
+
 def number(value: object) -> Decimal:
-    """Return a number, or one written as text; 0 where there is none."""
+    """Return a number, or one written as text; 0 where there is none. Raises `ValueError` for one that nothing counts."""
     if isinstance(value, bool) or value is None:
         return Decimal(0)
     try:
         found = Decimal(str(value).strip() or 0)
     except ArithmeticError:
         return Decimal(0)
-    return found if found.is_finite() else Decimal(0)
+    if not found.is_finite():
+        return Decimal(0)
+    if abs(found) > _MOST:
+        raise ValueError("has a number that is too large")
+    return found
 
 
-def count(value: object) -> int | None:
-    """Return a count above 0; None where there is none."""
-    return int(number(value)) or None
+def count(value: object) -> Number | None:
+    """Return a count that is not 0; None where there is none. One that is not whole stays so, for its taker to refuse."""
+    found = number(value)
+    return (int(found) or None) if found == int(found) else found
 
 
 # A number above it is of milliseconds: this is the year 5138.

@@ -6,6 +6,7 @@ from datetime import timedelta
 from runtally.client.fields import squashed
 from runtally.client.formats.declaration import (
     Format,
+    Number,
     Row,
     at,
     count,
@@ -57,7 +58,7 @@ def _read_langfuse(row: Row) -> Iterator[Row]:
     )
 
 
-def _sum(parts: dict[str, int], whole: str, *kinds: str) -> int | None:
+def _sum(parts: dict[str, Number], whole: str, *kinds: str) -> Number | None:
     names = [name for name in parts if name.startswith(whole) and (not kinds or any(kind in name for kind in kinds))]
     return sum(parts[name] for name in names) or None
 
@@ -158,7 +159,7 @@ def _read_mlflow(row: Row) -> Iterator[Row]:
         )
 
 
-def _with_rest(given: int | None, gave: int | None, total: int | None) -> int | None:
+def _with_rest(given: Number | None, gave: Number | None, total: Number | None) -> Number | None:
     return max(gave, (total or 0) - (given or 0)) if gave else gave
 
 

@@ -848,6 +848,15 @@ def test_an_event_of_posthog_without_the_vendors_counts_is_read_by_its_own() -> 
     assert "userId" not in run
 
 
+@pytest.mark.parametrize(
+    ("given", "message"), [(1.5, "inputTokens must be a whole number"), ("1e99999", "has a number that is too large")]
+)
+def test_a_count_that_is_none_is_refused_and_never_rounded(given: object, message: str) -> None:
+    row = CALLS["helicone"][0] | {"prompt_tokens": given}
+    with pytest.raises(RowRejected, match=message):
+        runs_of(row)
+
+
 def test_an_answer_from_litellms_cache_costs_nothing() -> None:
     (run,) = runs_of({**CALLS["litellm"][0], "cache_hit": "True", "spend": "0"})
 
