@@ -1,8 +1,8 @@
 """The usage of each model, and what it would cost with another model, service tier or lifetime of cache writes, or at other prices."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 
@@ -25,7 +25,7 @@ from runtally.usage.groups.groups import MAX_RANKS
 from runtally.usage.plan import Group, GroupQuestion, LatencyDetail
 from runtally.usage.reader import UsageReader
 from runtally.usage.snapshots import Snapshots
-from runtally.usage.timeline import BucketWidth, Timeline
+from runtally.usage.timeline import Timeline
 from runtally.usage.totals import Totals
 from runtally.usage.window import TimeSpan, ceil
 
@@ -50,31 +50,21 @@ class ModelUsage:
     """Those of one of the runs, whose price is that of all."""
 
 
-@dataclass(frozen=True, slots=True)
-class UsageByDay:
-    """The usage of each model, the most expensive first, and by each day in UTC that has runs."""
+async def read_usage(
+    snapshots: Snapshots, project_id: str | None, since: datetime, now: datetime
+) -> Sequence[ModelUsage]:
+    """Read the usage of each model, the most expensive first, of a project, or with None of all.
 
-    models: Sequence[ModelUsage]
-    days: Mapping[date, Sequence[ModelUsage]]
-
-
-async def read_usage_by_day(snapshots: Snapshots, project_id: str | None, since: datetime, now: datetime) -> UsageByDay:
-    """Read it for a project, or with None for all, from the first stored bucket on that begins then or later.
-
-    Runs of days to come count as well.
+    It begins with the first stored bucket that begins then or later, and runs of days to come count as well.
     """
     first = ceil(since, GRAINS[-1].length)
     # No run is dated ahead by more than a day.
-    timeline = Timeline.of(TimeSpan(first, start_of_day(now) + 2 * DAY), BucketWidth.DAY, now)
+    timeline = Timeline.whole(TimeSpan(first, start_of_day(now) + 2 * DAY), now)
     question = GroupQuestion(
         timeline, RunFilter(project_id=project_id), BY_MODEL, _ALL, limit=MAX_RANKS, latencies=LatencyDetail.NONE
     )
     answer = await UsageReader(snapshots, now, project_id, since=first).groups(question)
-    days: dict[date, list[ModelUsage]] = {}
-    for (number, group), sums in answer.slices.items():
-        days.setdefault(timeline.starts[number].date(), []).append(_usage_of(group, sums.totals))
-    models = tuple(_usage_of(group, sums.totals) for group, sums in answer.groups.items() if sums.totals.runs)
-    return UsageByDay(models, days)
+    return tuple(_usage_of(group, sums.totals) for group, sums in answer.groups.items() if sums.totals.runs)
 
 
 def _usage_of(group: Group, totals: Totals) -> ModelUsage:
@@ -118,27 +108,22 @@ class Supposition:
 
 
 async def read_alike(
-    snapshots: Snapshots, control: Connection, project_id: str, span: TimeSpan, *, is_by_day: bool
-) -> Mapping[date, Sequence[ModelUsage]] | None:
+    snapshots: Snapshots, control: Connection, project_id: str, span: TimeSpan
+) -> Sequence[ModelUsage] | None:
     """Read what was used of each model, apart where its price is not the same; None where the runs cannot be read.
 
-    The span ends now, and what is dated ahead of it counts. Without `is_by_day` all is under the first day.
+    The span ends now, and what is dated ahead of it counts.
     """
     since, now = span
-    whole = TimeSpan(since, start_of_day(now) + 2 * DAY)
-    timeline = Timeline.of(whole, BucketWidth.DAY, now) if is_by_day else Timeline.whole(whole, now)
+    timeline = Timeline.whole(TimeSpan(since, start_of_day(now) + 2 * DAY), now)
     question = GroupQuestion(timeline, RunFilter(project_id=project_id), BY_MODEL, latencies=LatencyDetail.NONE)
     if any(await snapshots.of_each(lambda one: lacks_runs(one, question))):
         return None
     try:
         discounts = await select_discounts(control, project_id)
-        rows = await read_priced_alike(snapshots, control, question, discounts)
+        return [_used_alike(row) for row in await read_priced_alike(snapshots, control, question, discounts)]
     except DimensionNotTracked:
         return None
-    days: dict[date, list[ModelUsage]] = {}
-    for row in rows:
-        days.setdefault(question.timeline.starts[row.number].date(), []).append(_used_alike(row))
-    return days
 
 
 def _used_alike(row: PricedAlike) -> ModelUsage:

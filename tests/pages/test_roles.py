@@ -151,7 +151,6 @@ NEEDED = {
     "GET /charts/failures.json": Scope.METRICS_READ,
     "GET /charts/session.json": Scope.RUNS_READ,
     "GET /charts/speed.json": Scope.METRICS_READ,
-    "GET /charts/what-if.json": Scope.METRICS_READ,
     "GET /charts/<any(cost,costPerSuccess,runs,errors,failed,latency,tokens,cache):name>.svg": Scope.METRICS_READ,
     "GET /experiments": Scope.METRICS_READ,
     "GET /experiments/<segment:project_id>/<segment:experiment_id>": Scope.METRICS_READ,
@@ -215,7 +214,7 @@ async def test_a_key_opens_the_pages_of_its_scope_and_changes_nothing(
 
 
 # What shows single runs, people or prices; all other pages that a key with metrics:read opens a link opens too.
-NOT_BY_LINK = {"GET /charts/what-if.json", "GET /projects/<project_id:project_id>/costs"}
+NOT_BY_LINK = {"GET /projects/<project_id:project_id>/costs"}
 
 
 async def test_a_link_opens_the_pages_of_metrics_and_no_others(

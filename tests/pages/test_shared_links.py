@@ -51,7 +51,6 @@ async def test_a_link_opens_the_project_for_reading_and_nothing_else(
         f"/projects/{project_id}/sessions",
         f"/projects/{project_id}/settings",
         f"/projects/{project_id}/costs",
-        f"/charts/what-if.json?project={project_id}&model=gpt-4o",
         f"/projects/{project_id}-other",
         "/admin/prices",
         "/account",

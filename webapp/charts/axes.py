@@ -160,10 +160,9 @@ def _moment_label(at: datetime, length: timedelta) -> str | None:
 
 
 def days(starts: Sequence[datetime]) -> Ticks:
-    """The middles of days: each of a week, the Mondays of more."""
-    shown = [(number, start) for number, start in enumerate(starts) if len(starts) <= WEEK or start.weekday() == 0]
-    name = formats.weekday if len(starts) <= WEEK else formats.date
-    return Ticks(tuple(number + 0.5 for number, _ in shown), tuple(name(start) for _, start in shown))
+    """The middles of the Mondays among days."""
+    shown = [(number, start) for number, start in enumerate(starts) if start.weekday() == 0]
+    return Ticks(tuple(number + 0.5 for number, _ in shown), tuple(formats.date(start) for _, start in shown))
 
 
 def _round_step(highest: Decimal) -> Decimal:

@@ -1,7 +1,7 @@
 """What was used of each model, compared with a recount of the runs."""
 
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from runtally.clock import start_of_day
 from runtally.db.database import Database
 from runtally.models.run import StoredRun
-from runtally.runs.what_if import ModelUsage, read_usage_by_day
+from runtally.runs.what_if import ModelUsage, read_usage
 from runtally.usage.memo import DayMemo
 from runtally.usage.snapshots import Snapshots
 from tests.factories import examples
@@ -48,22 +48,15 @@ async def test_usage_is_that_of_the_runs_since_then_whatever_the_memo_holds(
         project_id = await store(connection, sent)
         # Begun after the last stored bucket: it counts from the next one on.
         found = [
-            await read_usage_by_day(Snapshots.of(connection, memo), project_id, start - timedelta(hours=2), NOW)
+            await read_usage(Snapshots.of(connection, memo), project_id, start - timedelta(hours=2), NOW)
             for _ in range(2)
         ]
         await transaction.rollback()
 
     inside = [run for run in sent if run.occurred_at >= start]
     assert found[0] == found[1]
-    assert {(one.provider, one.model): _shown(one) for one in found[0].models} == _counted(
+    assert {(one.provider, one.model): _shown(one) for one in found[0]} == _counted(
         inside, lambda run: (run.provider, run.model)
     )
-    assert {(day, one.provider, one.model): _shown(one) for day, used in found[0].days.items() for one in used} == (
-        _counted(inside, lambda run: (_day(run), run.provider, run.model))
-    )
-    costs = [one.cost_usd for one in found[0].models]
+    costs = [one.cost_usd for one in found[0]]
     assert costs == sorted(costs, reverse=True)
-
-
-def _day(run: StoredRun) -> date:
-    return run.occurred_at.astimezone(UTC).date()

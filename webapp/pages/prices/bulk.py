@@ -18,7 +18,7 @@ from runtally.pricing import bulk as changes_of_prices
 from runtally.pricing import entries, registry
 from runtally.pricing.bulk import ALL_AMOUNTS, How, Planned
 from runtally.pricing.draft import Draft
-from runtally.runs.what_if import ModelUsage, cost_at, read_usage_by_day
+from runtally.runs.what_if import ModelUsage, cost_at, read_usage
 from runtally.usage.window import Range
 from webapp import formats
 from webapp.addresses import address_of, path_to
@@ -79,10 +79,10 @@ async def _uses(now: datetime) -> list[tuple[int, int, ModelUsage]]:
 
     async with services().cells.snapshots(None) as snapshots:
         for project_id in (None, *sorted(book.with_prices)):
-            usage = await read_usage_by_day(snapshots, project_id, last_30_days(now).since, now)
-            add(usage.models, project_id, 1)
+            usage = await read_usage(snapshots, project_id, last_30_days(now).since, now)
+            add(usage, project_id, 1)
             if project_id is not None:
-                add(usage.models, None, -1)
+                add(usage, None, -1)
     return found
 
 

@@ -26,7 +26,7 @@ from runtally.pricing.draft import FIELDS, MAX_ALIASES, MAX_PATTERN, Draft, read
 from runtally.pricing.expressions import InvalidExpression
 from runtally.pricing.queries import MAX_MODELS
 from runtally.pricing.registry import Covered, covered_by
-from runtally.runs.what_if import ModelUsage, Target, cost_at, read_usage_by_day, suppose
+from runtally.runs.what_if import ModelUsage, Target, cost_at, read_usage, suppose
 from runtally.units import TOKEN_KINDS, Unit, Usage
 from webapp import formats
 from webapp.form import Form, sent_form
@@ -64,9 +64,9 @@ async def effect_of(sent: Mapping[str, str], covered: Covered, now: datetime) ->
     # What was just saved is the price now.
     await services().prices.refresh()
     async with services().cells.snapshots(draft.project_id) as snapshots:
-        used = await read_usage_by_day(snapshots, draft.project_id, last_30_days(now).since, now)
+        used = await read_usage(snapshots, draft.project_id, last_30_days(now).since, now)
     names = {(one.provider, one.model) for one in covered.models}
-    return _effect(draft, [one for one in used.models if (one.provider, one.model) in names], now)
+    return _effect(draft, [one for one in used if (one.provider, one.model) in names], now)
 
 
 def _effect(draft: Draft, used: Sequence[ModelUsage], now: datetime) -> Effect:

@@ -1,7 +1,7 @@
 """The "What if" page: a project's cost on another model or at another day's prices, and reported compared with computed costs."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import ClassVar, NamedTuple
 from uuid import UUID
@@ -16,22 +16,19 @@ from runtally.access import keys, projects
 from runtally.access.scopes import Scope, demand
 from runtally.audit import ActorKind
 from runtally.db.database import Connection
-from runtally.errors import Detail, Forbidden, InvalidPrice, NotFound
+from runtally.errors import Detail, Forbidden, InvalidPrice
 from runtally.models.project import Project
 from runtally.pricing.draft import read_time
 from runtally.runs.agent_figures import Drift, select_drifts
-from runtally.runs.what_if import ModelUsage, Supposition, Target, Writes, read_alike, read_usage_by_day, suppose
+from runtally.runs.what_if import ModelUsage, Supposition, Target, Writes, read_alike, read_usage, suppose
 from runtally.units import FURTHER
 from runtally.usage.snapshots import Snapshots
 from runtally.usage.window import TimeSpan
 from webapp import formats
-from webapp.addresses import address_of, requested_project
-from webapp.charts.costs import SupposedDay, what_if_by_day
 from webapp.form import Form
-from webapp.pages.panel.chart_answer import payload_of
 from webapp.pages.prices.frame import Names, day, names_of
 from webapp.rendering import Page, render
-from webapp.report import Cell, ChartPart, Column, Figure, Head, Table, table_of
+from webapp.report import Cell, Column, Figure, Head, Table, table_of
 from webapp.security import signed_in
 from webapp.zone import last_30_days
 
@@ -83,7 +80,6 @@ class CostsPage(Page, frozen=True):
     alternatives: Table | None = None
     supposed: str = ""
     table: Table | None = None
-    by_day: ChartPart | None = None
     left_out: int = 0
     left_out_units: tuple[str, ...] = ()
     """The units that have no price on the supposition."""
@@ -125,85 +121,35 @@ async def costs(project_id: str) -> ResponseReturnValue:
             target = _target(request.args, now)
         except InvalidPrice as error:
             return await render(replace(page, form=form.refused(error)), 422)
-        used = await _read_used(snapshots, control, project_id, now, is_by_day=is_asked)
+        used = await _read_used(snapshots, control, project_id, now)
         found = await select_drifts(connection, project_id, last_30_days(now).since, COMPARED_RUNS)
         drifts = _drifts(found, await keys.names_of(control, [one.key_id for one in found if one.key_id]))
     page = replace(page, is_of_sums=used.is_of_sums)
-    return await render(_asked(page, used, drifts, target, now) if is_asked else _at_rest(page, used.all, drifts, now))
+    if not is_asked:
+        return await render(_at_rest(page, used.models, drifts, now))
+    supposed = suppose(used.models, services().prices.book, target, project_id)
+    return await render(_filled(replace(page, supposed=_words(target, form)), supposed, drifts))
 
 
 class _Used(NamedTuple):
-    days: Mapping[date, Sequence[ModelUsage]]
+    models: Sequence[ModelUsage]
     is_of_sums: bool
 
-    @property
-    def all(self) -> list[ModelUsage]:
-        return [one for of_day in self.days.values() for one in of_day]
 
-
-async def _read_used(
-    snapshots: Snapshots, control: Connection, project_id: str, now: datetime, *, is_by_day: bool
-) -> _Used:
+async def _read_used(snapshots: Snapshots, control: Connection, project_id: str, now: datetime) -> _Used:
     """Read it from the runs, which have tiers and all units; from the sums of tokens where these cannot be read."""
     since = last_30_days(now).since
-    found = await read_alike(snapshots, control, project_id, TimeSpan(since, now), is_by_day=is_by_day)
+    found = await read_alike(snapshots, control, project_id, TimeSpan(since, now))
     if found is not None:
         return _Used(found, is_of_sums=False)
-    return _Used((await read_usage_by_day(snapshots, project_id, since, now)).days, is_of_sums=True)
+    return _Used(await read_usage(snapshots, project_id, since, now), is_of_sums=True)
 
 
-@blueprint.get("/charts/what-if.json")
-@signed_in
-async def supposed_chart() -> ResponseReturnValue:
-    """Return the cost of each of the last 30 days, and its cost on the supposition."""
-    project_id, now = requested_project(request.args), services().clock()
-    _demand(project_id)
-    if project_id is None:
-        raise NotFound
-    target = _target(request.args, now)
-    async with (
-        services().cells.snapshots(project_id) as snapshots,
-        services().open_control(snapshots) as control,
-    ):
-        used = await _read_used(snapshots, control, project_id, now, is_by_day=True)
-    drawn = what_if_by_day(supposed_days(used.days, target, project_id, now))
-    return await payload_of(drawn)
-
-
-def _demand(project_id: str | None) -> None:
+def _demand(project_id: str) -> None:
     """Raises `Forbidden` also for who follows a link: prices of the project's own and discounts could be told from the amounts."""
     demand(actor(), Scope.METRICS_READ, project_id)
     if actor().kind is ActorKind.LINK:
         raise Forbidden
-
-
-def supposed_days(
-    by_day: Mapping[date, Sequence[ModelUsage]], target: Target, project_id: str, now: datetime
-) -> tuple[SupposedDay, ...]:
-    """Every day of the time, of the models that have a price there."""
-    span, book = last_30_days(now), services().prices.book
-    found = []
-    for number in range((span.until - span.since).days):
-        day = (span.since + timedelta(days=number)).date()
-        known = [
-            (one.used.cost_usd, one.would_cost_usd)
-            for one in suppose(by_day.get(day, ()), book, target, project_id)
-            if one.would_cost_usd is not None
-        ]
-        was, would = (sum(amounts, Decimal(0)) for amounts in (zip(*known, strict=True) if known else ((), ())))
-        found.append(SupposedDay(datetime.combine(day, time(), UTC), was, would))
-    return tuple(found)
-
-
-def _asked(page: CostsPage, used: _Used, drifts: Table, target: Target, now: datetime) -> CostsPage:
-    """Return the page with what the days and the models would have cost on the model, or at the day's prices, asked for."""
-    project_id, form = page.project.id, page.form
-    supposed = suppose(used.all, services().prices.book, target, project_id)
-    found = supposed_days(used.days, target, project_id, now)
-    asked = {name: form.value(name) for name in _QUERY if form.value(name)}
-    src = address_of("project_costs.supposed_chart", {"project": project_id, **asked})
-    by_day = ChartPart(what_if_by_day(found), src)
-    return replace(_filled(page, supposed, drifts), supposed=_words(target, form), by_day=by_day)
 
 
 def _at_rest(page: CostsPage, used: Sequence[ModelUsage], drifts: Table, now: datetime) -> CostsPage:
