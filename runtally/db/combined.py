@@ -11,6 +11,8 @@ from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import takewhile
+from operator import itemgetter
 from typing import Any, TypeVar, cast, overload
 
 from asyncpg import Record
@@ -252,7 +254,8 @@ def _apart(rows: Sequence[Record], parts: int) -> list[list[Row]]:
     places = [names.index(f"{_PART}{number}") for number in range(parts)]
     for rows_of, place, end in zip(found, places, (*places[1:], len(names)), strict=True):
         named = _row_type(names[place + 1 : end])
-        rows_of += [named(row[place + 1 : end]) for row in rows if row[place]]
+        # Those of a part are the first, as they are joined by their numbers; another part may have many thousands.
+        rows_of += [named(row[place + 1 : end]) for row in takewhile(itemgetter(place), rows)]
     return found
 
 

@@ -70,25 +70,28 @@ def _sums_sql(
     selects = [
         f"SELECT {_BUCKET} AS kind, number, NULL::text[] AS names, {none} AS latencies, {sums} FROM slices GROUP BY number"
     ]
+    ctes, are_told_apart = "", ""
     # An erased project leaves sums of zero to those of all projects, and nobody should read the names of its models. Of too
-    # many groups one more than there may be is read, and no bars of more.
+    # many groups one more than there may be is read, and no bars.
     if question.by:
         limit = "" if most is None else f" LIMIT {most + 1}"
-        selects.append(
-            f"(SELECT {_GROUP}, NULL::int, {group}, {none}, {sums} FROM slices GROUP BY {names} HAVING sum(runs) <> 0{limit})"
-        )
+        ctes = f""",
+groups AS MATERIALIZED (
+  SELECT {_GROUP}, NULL::int, {group}, {none}, {sums} FROM slices GROUP BY {names} HAVING sum(runs) <> 0{limit}
+)"""
+        selects.append("SELECT * FROM groups")
+        are_told_apart = "" if most is None else f" WHERE (SELECT count(*) FROM groups) <= {most}"
     if places:
         bar = f"({found.value(places, 'int[]')})[number + 1]"
-        limit = "" if most is None else f" LIMIT {most * (max(places) + 1)}"
         selects.append(
-            f"(SELECT {_BAR}, {bar}, {group}, {none}, {sums} FROM slices GROUP BY 2, {names} HAVING sum(runs) <> 0{limit})"
+            f"SELECT {_BAR}, {bar}, {group}, {none}, {sums} FROM slices{are_told_apart} GROUP BY 2, {names} HAVING sum(runs) <> 0"
         )
     if has_latencies:
         nothing = ", ".join("NULL" for _ in measures)
         selects.append(
             f"SELECT {_LATENCIES}, number, NULL, latencies, {nothing} FROM slices WHERE latencies IS NOT NULL"
         )
-    return "\n" + "\n UNION ALL\n".join(selects)
+    return f"{ctes}\n" + "\n UNION ALL\n".join(selects)
 
 
 async def select_latencies_of_runs(

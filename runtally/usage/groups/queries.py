@@ -233,9 +233,7 @@ async def select_groups(connection: Connection, asked: PlannedQuestion) -> Group
         else:
             place = result.slices if kind == _SLICE else result.valued
             place[number, read_group(group)] = totals_of(values)
-    if most is not None and (
-        len(result.groups) > most or len(result.slices) > most * len(asked.question.timeline.starts)
-    ):
+    if most is not None and len(result.groups) > most:
         raise TooManyGroups
     return result
 
@@ -307,18 +305,21 @@ def _groups_sql(found: Conditions, question: GroupQuestion, rest_of: Dimension |
     by = f"GROUP BY {', '.join(names)} HAVING sum(runs) <> 0" if names else "HAVING count(*) > 0"
     buckets = len(question.timeline.starts)
     # One more than there may be is all that is read of too many.
-    limits = (
-        ("", "") if question.most is None else (f" LIMIT {question.most + 1}", f" LIMIT {question.most * buckets + 1}")
-    )
-    selects = [f"(SELECT {_GROUP}, 0, {group}, {sums} FROM grouped {by}{limits[0]})"]
+    limit, are_few = "", ""
+    if question.most is not None:
+        limit, are_few = f" LIMIT {question.most + 1}", f" AND (SELECT count(*) FROM groups) <= {question.most}"
+    selects = ["SELECT * FROM groups"]
     if buckets > 1:
         measures = ", ".join(question.measures)
-        selects.append(f"(SELECT {_SLICE}, number, {group}, {measures} FROM grouped WHERE runs <> 0{limits[1]})")
+        selects.append(f"SELECT {_SLICE}, number, {group}, {measures} FROM grouped WHERE runs <> 0{are_few}")
     if rest_of is not None:
         selects.append(_valued_sql(question, rest_of))
     return f""",
 grouped AS MATERIALIZED (
   {_grouped(found, question, names, sums)}
+),
+groups AS MATERIALIZED (
+  SELECT {_GROUP}, 0, {group}, {sums} FROM grouped {by}{limit}
 )
   {f"{chr(10)}   UNION ALL{chr(10)}  ".join(selects)}"""
 

@@ -87,52 +87,49 @@ def highest(ranks: Sequence[Ranks], limit: int) -> tuple[Group, ...]:
     """Return the groups with the highest rank over several time ranges together.
 
     Each range is walked from its highest rank down, until no group that is left can be among them; where that is not soon, as among
-    many groups of the same rank, all are added up, which takes less for each. A value that is called as the rest is in an answer
+    many groups of the same rank, those are added up that several ranges have. A value that is called as the rest is in an answer
     belongs to the rest: the answer could not tell the two apart.
     """
     ranks = [one for one in ranks if one.places]
-    if len(ranks) == 1:
-        return tuple(_group(name) for name, _ in islice(_named(ranks[0]), limit))
-    measures, runs = _walked(ranks, limit) or _all_added(ranks)
-    least = min(nlargest(limit, measures.values()), default=0)
-    # Only the runs and names of these matter, as all others have less.
-    orders = ((*_order(name, one, runs[name]), name) for name, one in measures.items() if one >= least)
-    return tuple(_group(name) for *_, name in nsmallest(limit, orders))
+    found = _walked(ranks, limit) or _added_where_shared(ranks, limit)
+    return tuple(map(_group, nsmallest(limit, found, key=lambda name: _order(name, *found[name]))))
 
 
-_Sums: TypeAlias = tuple[dict[Name, int], dict[Name, int]]
-"""The measures and the runs of groups."""
-
-
-def _walked(ranks: Sequence[Ranks], limit: int) -> _Sums | None:
+def _walked(ranks: Sequence[Ranks], limit: int) -> dict[Name, Rank] | None:
     """Add up the groups among which the highest are, if a short walk finds them."""
-    walks, measures, runs, step = [_named(one) for one in ranks], dict[Name, int](), dict[Name, int](), max(limit, 1)
+    walks, found, step = [_named(one) for one in ranks], dict[Name, Rank](), max(limit, _MIN_STEP)
     while walks:
-        if step > _MAX_STEP:
-            return None
         parts = [list(islice(walk, step)) for walk in walks]
+        if step > _MAX_STEP or all(part[0][1] == part[-1][1] for part in parts if part):
+            return None
         walks = [walk for walk, part in zip(walks, parts, strict=True) if len(part) == step]
-        for name in {name for part in parts for name, _ in part}.difference(measures):
-            places = [(one, one.places[name]) for one in ranks if name in one.places]
-            measures[name] = sum(one.measures[place] for one, place in places)
-            runs[name] = sum(one.runs[place] for one, place in places)
+        for name in {name for part in parts for name, _ in part}.difference(found):
+            found[name] = _added(ranks, name)
         most_of_rest = sum(max(part[-1][1], 0) for part in parts if len(part) == step)
-        if min(nlargest(limit, measures.values()), default=0) > most_of_rest:
+        if min(nlargest(limit, (one.measure for one in found.values())), default=0) > most_of_rest:
             break
         step *= 2
-    return measures, runs
+    return found
 
 
-_MAX_STEP = 500
+_MIN_STEP, _MAX_STEP = 10, 500
 
 
-def _all_added(ranks: Sequence[Ranks]) -> _Sums:
-    measures, runs = dict[Name, int](), dict[Name, int]()
+def _added_where_shared(ranks: Sequence[Ranks], limit: int) -> dict[Name, Rank]:
+    """Add up the groups of several ranges, and those of one alone that are the first of these: they keep their order there."""
+    seen, shared = set[Name](), set[Name]()
     for one in ranks:
-        for name, measure, number in zip(one.places, one.measures, one.runs, strict=True):
-            measures[name] = measures.get(name, 0) + measure
-            runs[name] = runs.get(name, 0) + number
-    return {name: measure for name, measure in measures.items() if _may_be_named(name)}, runs
+        shared |= one.places.keys() & seen
+        seen |= one.places.keys()
+    alone = ((name for name, _ in _named(one) if name not in shared) for one in ranks)
+    names = {name for name in shared if _may_be_named(name)}.union(*(islice(of_one, limit) for of_one in alone))
+    return {name: _added(ranks, name) for name in names}
+
+
+def _added(ranks: Sequence[Ranks], name: Name) -> Rank:
+    """Return the rank of a group over several time ranges together."""
+    places = [(one, one.places[name]) for one in ranks if name in one.places]
+    return Rank(sum(one.measures[place] for one, place in places), sum(one.runs[place] for one, place in places))
 
 
 def _named(ranks: Ranks) -> Iterator[tuple[Name, int]]:

@@ -1,8 +1,9 @@
-"""The groups with the highest rank in two times are those of both together."""
+"""The groups with the highest rank in several times are those of all together."""
 
 from collections import Counter
 from decimal import Decimal
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,21 +16,22 @@ measures = st.integers(-1, 3) | st.integers(2**63, 2**70)
 ranks = st.dictionaries(groups, st.builds(Rank, measures, st.integers(0, 3)))
 
 
-@given(first=ranks, second=ranks, limit=st.integers(1, 10))
-def test_the_highest_of_two_times_are_the_highest_of_their_sums(
-    first: dict[Group, Rank], second: dict[Group, Rank], limit: int
+@given(times=st.lists(ranks, min_size=1, max_size=4), limit=st.integers(1, 10), most_walked=st.sampled_from([0, 500]))
+def test_the_highest_of_several_times_are_the_highest_of_their_sums(
+    times: list[dict[Group, Rank]], limit: int, most_walked: int
 ) -> None:
     measure: Counter[Group] = Counter()
     runs: Counter[Group] = Counter()
-    for group, rank in (*first.items(), *second.items()):
+    for group, rank in (item for one in times for item in one.items()):
         measure[group] += rank.measure
         runs[group] += rank.runs
-    by_rank = sorted(
-        first.keys() | second.keys(),
-        key=lambda group: (-measure[group], -runs[group], (group[0] is None, group[0] or "")),
-    )
+    by_rank = sorted(runs, key=lambda group: (-measure[group], -runs[group], (group[0] is None, group[0] or "")))
 
-    assert highest([Ranks.of(first), Ranks.of(second)], limit) == tuple(by_rank[:limit])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("runtally.usage.groups.ranks._MAX_STEP", most_walked)
+        found = highest([Ranks.of(one) for one in times], limit)
+
+    assert found == tuple(by_rank[:limit])
 
 
 def test_a_group_that_is_first_at_no_time_may_have_the_highest_rank_of_both() -> None:
