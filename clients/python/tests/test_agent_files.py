@@ -1,6 +1,8 @@
 """Calls that coding agents keep on disk become runs, each once and without a word of what was said."""
 
 import json
+import os
+import signal
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +15,7 @@ from runtally.access.scopes import Scope
 from runtally.db.database import Database
 from runtally_client import _sender
 from runtally_client._target import Target
-from runtally_client.agent_files import cli, sync
+from runtally_client.agent_files import cli, reading, sync
 from runtally_client.agent_files.reading import Home, Notes, Run
 from runtally_client.agent_files.registry import AGENTS, read
 from runtally_client.agent_files.reported import Reported
@@ -432,6 +434,55 @@ def test_what_another_model_did_is_a_run_beside_it_and_a_fallbacks_counts_are_co
         ("claude-sonnet-4-5", 2_173, 501),
         ("claude-opus-4-6", 2_180, 506),
     ]
+
+
+def test_what_a_tool_was_called_with_is_not_taken_for_a_calls_counts(tmp_path: Path) -> None:
+    tricky = {"content": [1], "usage": {"output_tokens": 9_999}, "requestId": "req_of_another", "type": "user"}
+    before, behind = claude_line("req_1", 1), claude_line("req_2", 2)
+    for line in (before, behind):
+        line["message"]["content"] = [{"type": "tool_use", "input": tricky}]
+    # Of this one, the usage stands before the content.
+    behind["message"] = dict(sorted(behind["message"].items(), key=lambda item: item[0] == "content"))
+    result = {"type": "user", "toolUseResult": tricky, "message": {"role": "user", "content": [tricky, SAID * 200]}}
+    write_lines(tmp_path / ".claude/projects/p/s-1.jsonl", result, before, result, behind)
+
+    assert [run["outputTokens"] for run in runs_of(tmp_path)] == [501, 502]
+
+
+def test_of_an_answer_whose_blocks_have_counts_so_far_the_largest_count(tmp_path: Path) -> None:
+    blocks = [claude_line("req_1", number, timestamp=f"2026-11-20T10:00:0{number}.250Z") for number in range(3)]
+    write_lines(tmp_path / ".claude/projects/p/s-1.jsonl", *blocks)
+
+    assert [(run["outputTokens"], run["timestamp"]) for run in runs_of(tmp_path)] == [(502, START)]
+
+
+def test_large_folders_are_read_by_several_processes_with_the_same_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_claude(tmp_path)
+    write_lines(
+        tmp_path / ".claude/projects/p/s-3.jsonl", claude_line("req_9", 9, sessionId="s-3"), end='\nbroken\n{"usage" \n'
+    )
+    by_one, by_three = Notes(), Notes()
+    expected = list(read(Home(tmp_path), by_one))
+    monkeypatch.setattr(reading, "_WORTH_A_PROCESS", 0)
+
+    assert list(read(Home(tmp_path, processes=3), by_three)) == expected
+    assert by_three.left_out == by_one.left_out
+    assert by_three.unknown == by_one.unknown
+
+
+def test_files_of_a_process_that_was_killed_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_WORTH_A_PROCESS", 0)
+    parent = os.getpid()
+
+    def name_of(path: Path, _: Notes) -> list[Any]:
+        if os.getpid() != parent:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return [path.name]
+
+    paths = [tmp_path / name for name in "abc"]
+    assert list(reading.each(Home(tmp_path, processes=2), paths, name_of, Notes())) == [["a"], ["b"], ["c"]]
 
 
 def test_the_times_of_a_call_that_has_a_duration_are_its_start_and_its_first_token(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from runtally.pricing.cost import price_for_run, total_usd
 from runtally.pricing.draft import CatalogueEntry
 from runtally.units import Usage
 from runtally_client.agent_files.prices import Prices, of_file
+from runtally_client.agent_files.report import summed
 
 AT = datetime(2026, 11, 20, 10, tzinfo=UTC)
 MODELS = (
@@ -65,6 +66,20 @@ def test_a_calls_cost_is_the_servers(provider: str, model: str, prices: Prices, 
         expected = total_usd(usage, price_for_run(price, tier, region, AT, mix["inputTokens"]))
 
         assert prices.cost({**run, "serviceTier": tier, "region": region}) == expected
+
+
+def test_calls_that_are_summed_cost_what_they_cost_one_by_one(prices: Prices) -> None:
+    runs = [
+        {"provider": provider, "model": model, "status": "success", "timestamp": "2026-11-20T10:00:00.000Z", **mix}
+        for (provider, model), mix, _ in product(MODELS, MIXES, range(3))
+    ]
+
+    groups, total = summed(runs, "model", prices)
+
+    costs = [prices.cost(run) for run in runs]
+    assert total.cost == sum(cost for cost in costs if cost is not None)
+    assert total.unpriced == costs.count(None)
+    assert {name: sums.calls for name, sums in groups.items()} == {model: 3 * len(MIXES) for _, model in MODELS}
 
 
 def test_a_model_without_a_price_has_no_cost(prices: Prices) -> None:

@@ -7,19 +7,29 @@ lines of their own: those that were tried again under `system`, the last one und
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 from runtally_client.agent_files import reading
 from runtally_client.agent_files.reading import Home, Notes, Run, count, part, text
 
 NAME = "claude-code"
-_MARKS = (b'"usage"', b'"api_error"')
+_SHORT = 2_048
+# The type of a line, if all before it are plain values.
+_HEAD = re.compile(rb'\{(?:"(?!type")\w+":(?:"[^"\\]*"|null|true|false|\d+),)*"type":"(\w+)"')
+_Key = tuple[object, ...]
+_TOKENS = ("inputTokens", "cachedInputTokens", "cacheWriteTokens", "outputTokens", "reasoningTokens")
+_ALWAYS = ("inputTokens", "outputTokens")
+_COMMON = (
+    "requestSessionId", "sessionId", "version", "cwd", "gitBranch", "attributionAgent", "isSidechain", "effort", "entrypoint",
+)  # fmt: skip
+_COMMON_OF_USAGE = ("speed", "service_tier", "inference_geo")
 _SYNTHETIC = "<synthetic>"
-_NO_MODEL = {None, _SYNTHETIC}
 # Vendors whose clouds give their own beginning to the ids of answers.
 _CLOUDS = {"msg_bdrk_": "aws", "msg_vrtx_": "google"}
+_LONG = len("msg_bdrk_")
 _NO_REGION = {None, "", "global", "not_available"}
 
 
@@ -27,123 +37,141 @@ def read(home: Home, notes: Notes) -> Iterator[Run]:
     """Yield each call of each session once, subagents included."""
     folders = [home.folder(".claude", "CLAUDE_CONFIG_DIR"), home.folder(".config/claude", "CLAUDE_CONFIG_DIR")]
     seen: set[tuple[object, ...]] = set()
-    is_known = _Blocks().is_known
+    reader = _Reader()
     for folder in dict.fromkeys(folders):
-        for path in reading.files(folder / "projects", "*.jsonl", notes):
-            yield from _of_file(path, notes, seen, is_known)
+        paths = reading.files(folder / "projects", "*.jsonl", notes)
+        for calls in reading.each(home, paths, reader.calls, notes):
+            for key, runs in calls:
+                if key not in seen:
+                    seen.add(key)
+                    yield from runs
 
 
-class _Blocks:
-    """Recognises a further block of an answer without reading it: three quarters of all lines, and most of the time."""
+class _Reader:
+    """Reads files, of each answer its first block alone: further ones are three quarters of all lines."""
 
     def __init__(self) -> None:
         self._known: set[tuple[bytes, bytes]] = set()
+        self._latest: tuple[bytes, bytes] | None = None
+        self._made: dict[str, Run] = {}
 
-    def is_known(self, line: bytes) -> bool:
-        # Both stand behind the content, so what a tool was called with can't be taken for them.
-        request, answered = line.rfind(b'"requestId"'), line.rfind(b'"output_tokens"')
-        if request < 0 or answered < 0:
-            return False
-        key = line[request : line.find(b",", request)], line[answered : line.find(b",", answered)]
-        if key in self._known:
-            return True
-        self._known.add(key)
-        return False
+    def calls(self, path: Path, notes: Notes) -> list[tuple[_Key, list[Run]]]:
+        """Return the calls in a file, each with what names it."""
+        answers: dict[_Key, list[Run]] = {}
+        failures: list[dict[str, Any]] = []
+        model = None
+        for line in reading.lines(path, notes, cut=self._cut):
+            message = part(line, "message")
+            named = text(message, "model")
+            if named is None or named == _SYNTHETIC:
+                failures += _failed(line)
+            elif line.get("type") == "assistant" and (usage := part(message, "usage")):
+                model = named
+                key = (message.get("id"), line.get("requestId"))
+                # Older versions write the first blocks with the counts so far: the largest are the answer's.
+                before = answers.get(key)
+                if self._latest and str(key[1]).encode() in self._latest[0]:
+                    self._known.add(self._latest)
+                if before and count(usage, "output_tokens") <= before[0]["outputTokens"]:
+                    continue
+                at = before[0]["timestamp"] if before else reading.moment(line.get("timestamp"))
+                if at is None:
+                    notes.leave_out("a call of Claude Code has no time")
+                else:
+                    answers[key] = list(self._answers(line, named.replace("[1m]", ""), usage, at))
+        if answers or failures:
+            notes.cannot_know("Claude Code keeps no latency, and no line for the calls of /compact")
+        return [
+            *answers.items(),
+            *(
+                (("failed", line.get("requestId") or line.get("uuid")), list(_failure(line, model or "unknown", notes)))
+                for line in failures
+            ),
+        ]
+
+    def _answers(self, line: dict[str, Any], model: str, usage: dict[str, Any], at: str) -> Iterator[Run]:
+        """Yield the run of an answer, and those of other models that worked on it."""
+        message = part(line, "message").get("id")
+        calls: list[tuple[str, dict[str, int], tuple[int, ...]]] = [(model, _counts(usage), ())]
+        iterations = usage.get("iterations")
+        for place, step in enumerate(iterations if isinstance(iterations, list) else ()):
+            if not isinstance(step, dict) or step.get("type") in (None, "message"):
+                continue
+            other, counts = text(step, "model") or model, _counts(step)
+            if other == model and step.get("type") == "compaction":
+                calls[0] = model, {name: value + counts[name] for name, value in calls[0][1].items()}, ()
+            elif other != model and all(counts[name] == calls[0][1][name] for name in _TOKENS):
+                calls[0] = other, *calls[0][1:]  # The one that answered in the end: its counts are the answer's.
+            elif other != model:
+                calls.append((other, counts, (place,)))
+        request = line.get("requestId") or message
+        for name, counts, places in calls:
+            run = self._alike(line, name, message, usage).copy()
+            run["runId"] = reading.run_id(NAME, run.get("sessionId"), request, *places)
+            run["timestamp"] = at
+            for field in _TOKENS:
+                if counts[field] or field in _ALWAYS:
+                    run[field] = counts[field]
+            if counts["cacheWrite1h"] or counts["webSearch"]:
+                run["units"] = {unit: counts[unit] for unit in ("cacheWrite1h", "webSearch") if counts[unit]}
+            yield run
+
+    def _alike(self, line: dict[str, Any], model: str, message: object, usage: dict[str, Any]) -> Run:
+        """Return what a session's calls of a model have in common, which is made once."""
+        provider = _CLOUDS.get(str(message)[:_LONG])
+        key = str((model, provider, *map(line.get, _COMMON), *map(usage.get, _COMMON_OF_USAGE)))
+        if key not in self._made:
+            tier = "fast" if usage.get("speed") == "fast" else text(usage, "service_tier")
+            region = usage.get("inference_geo")
+            self._made[key] = reading.call(
+                NAME, (), 0, model, reading.provider_of(provider, model, "anthropic"),
+                session=_session(line), metadata=_about(line),
+                serviceTier=None if tier == "standard" else tier, region=None if region in _NO_REGION else region,
+            )  # fmt: skip
+        return self._made[key]
+
+    def _cut(self, line: bytes) -> bytes | None:
+        """Return a line without what was said; None if it tells nothing new of a call."""
+        if len(line) > _SHORT and (head := _HEAD.match(line)) and head[1] not in (b"assistant", b"system"):
+            return None
+        usage = line.rfind(b'"usage"')
+        if usage < 0:
+            return line if b'"api_error"' in line else None
+        # Both stand behind the content. If they are part of it, which the request tells once it is read, nothing is known by them.
+        request = line.find(b'"requestId"', usage)
+        answered = line.find(b'"output_tokens"', usage, request)
+        self._latest = None
+        if request > 0 < answered:
+            self._latest = line[request : line.find(b",", request)], line[answered : line.find(b",", answered)]
+            if self._latest in self._known:
+                return None
+        content = line.find(b'"content"', 0, usage)
+        return line[:content] + line[usage:] if content > 0 else line
 
 
-def _of_file(
-    path: Path, notes: Notes, seen: set[tuple[object, ...]], is_known: Callable[[bytes], bool]
-) -> Iterator[Run]:
-    answers: dict[tuple[object, ...], dict[str, Any]] = {}
-    failures: list[dict[str, Any]] = []
-    model = None
-    for line in reading.lines(path, notes, *_MARKS, is_known=is_known):
-        message, failure = part(line, "message"), _failed(line)
-        if failure:
-            failures.append(failure)
-        elif line.get("type") == "assistant" and part(message, "usage") and text(message, "model") not in _NO_MODEL:
-            model = text(message, "model")
-            first = answers.setdefault((message.get("id"), line.get("requestId")), line)
-            # Older versions write the first blocks with the counts so far: the largest are the answer's.
-            if count(message["usage"], "output_tokens") > count(part(first, "message", "usage"), "output_tokens"):
-                first["message"] = message
-    if answers or failures:
-        notes.cannot_know("Claude Code keeps no latency, and no line for the calls of /compact")
-    for key, line in answers.items():
-        if key not in seen:
-            seen.add(key)
-            yield from _answers(line, notes)
-    for line in failures:
-        key = ("failed", line.get("requestId") or line.get("uuid"))
-        if key not in seen:
-            seen.add(key)
-            yield from _failure(line, model or "unknown", notes)
-
-
-def _failed(line: dict[str, Any]) -> dict[str, Any] | None:
-    """Return a failed attempt's line with its status and its request beside each other; None for any other line."""
+def _failed(line: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a failed attempt's line with its status and its request beside each other; nothing for any other line."""
     if line.get("type") == "system" and line.get("subtype") == "api_error":
         error = part(line, "error")
-        return {**line, "status": error.get("status"), "requestId": error.get("requestId")}
+        return [{**line, "status": error.get("status"), "requestId": error.get("requestId")}]
     if part(line, "message").get("model") == _SYNTHETIC and line.get("requestId") and line.get("isApiErrorMessage"):
-        return {**line, "status": line.get("apiErrorStatus")}
-    return None
+        return [{**line, "status": line.get("apiErrorStatus")}]
+    return []
 
 
-def _answers(line: dict[str, Any], notes: Notes) -> Iterator[Run]:
-    message = part(line, "message")
-    usage, model = part(message, "usage"), (text(message, "model") or "").replace("[1m]", "")
-    at = reading.seconds(line.get("timestamp"))
-    if at is None:
-        notes.leave_out("a call of Claude Code has no time")
-        return
-    provider = next((cloud for begin, cloud in _CLOUDS.items() if str(message.get("id")).startswith(begin)), None)
-    tier = "fast" if usage.get("speed") == "fast" else text(usage, "service_tier")
-    region = usage.get("inference_geo")
-    common: dict[str, Any] = {
-        "session": _session(line),
-        "metadata": _about(line),
-        "serviceTier": None if tier == "standard" else tier,
-        "region": None if region in _NO_REGION else region,
-    }
-    calls: list[tuple[str, list[dict[str, Any]], tuple[int, ...]]] = [(model, [usage], ())]
-    iterations = usage.get("iterations")
-    for place, step in enumerate(iterations if isinstance(iterations, list) else ()):
-        if not isinstance(step, dict) or step.get("type") in (None, "message"):
-            continue
-        other = text(step, "model") or model
-        if other == model and step.get("type") == "compaction":
-            calls[0][1].append(step)
-        elif other != model and _tokens(step) == _tokens(usage):
-            calls[0] = (other, *calls[0][1:])  # The one that answered in the end: its counts are the answer's.
-        elif other != model:
-            calls.append((other, [step], (place,)))
-    request = line.get("requestId") or message.get("id")
-    for name, usages, places in calls:
-        tokens = [_tokens(one) for one in usages]
-        totals = {field: sum(one[field] for one in tokens) for field in tokens[0]}
-        units = {
-            "cacheWrite1h": sum(count(part(one, "cache_creation"), "ephemeral_1h_input_tokens") for one in usages),
-            "webSearch": sum(count(part(one, "server_tool_use"), "web_search_requests") for one in usages),
-        }
-        yield reading.call(
-            NAME, (_session(line), request, *places), at, name, reading.provider_of(provider, name, "anthropic"),
-            tokens=totals, units=units, **common,
-        )  # fmt: skip
-
-
-def _tokens(usage: dict[str, Any]) -> dict[str, int]:
+def _counts(usage: dict[str, Any]) -> dict[str, int]:
+    """Return the counts of a usage by a run's fields and units."""
     parts = part(usage, "cache_creation")
-    written = count(usage, "cache_creation_input_tokens") or (
-        count(parts, "ephemeral_5m_input_tokens") + count(parts, "ephemeral_1h_input_tokens")
-    )
-    cached = count(usage, "cache_read_input_tokens")
+    of_an_hour, cached = count(parts, "ephemeral_1h_input_tokens"), count(usage, "cache_read_input_tokens")
+    written = count(usage, "cache_creation_input_tokens") or count(parts, "ephemeral_5m_input_tokens") + of_an_hour
     return {
         "inputTokens": count(usage, "input_tokens") + cached + written,
         "cachedInputTokens": cached,
         "cacheWriteTokens": written,
         "outputTokens": count(usage, "output_tokens"),
         "reasoningTokens": count(part(usage, "output_tokens_details"), "thinking_tokens"),
+        "cacheWrite1h": of_an_hour,
+        "webSearch": count(part(usage, "server_tool_use"), "web_search_requests"),
     }
 
 

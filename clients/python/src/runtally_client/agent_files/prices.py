@@ -38,6 +38,14 @@ _PARTS = (
 _REQUESTS = ("webSearch", "fileSearch", "grounding")
 
 
+class Rates(dict[str, Decimal]):
+    """What each token and request costs: equal to itself alone, so that calls can be grouped by it."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+    __eq__ = object.__eq__
+    __ne__ = object.__ne__
+
+
 class Price(NamedTuple):
     """An entry: its names, when it is in force, and its rates in US dollars."""
 
@@ -47,7 +55,7 @@ class Price(NamedTuple):
     above: int
     start: str
     end: str
-    rates: dict[str, Decimal]
+    rates: Rates
     variants: str
 
 
@@ -64,10 +72,15 @@ class Prices:
 
     def cost(self, run: Run) -> Decimal | None:
         """Return what the run cost in US dollars; None where its model has no price."""
+        rates = self.rates(run)
+        return None if rates is None else cost_of(run, rates)
+
+    def rates(self, run: Run) -> Rates | None:
+        """Return the rates for a run, one object for all runs of one price; None where its model has no price."""
         given, at = run.get("inputTokens", 0), run["timestamp"]
         for price in self._candidates(run["provider"], run["model"].lower()):
             if price.start <= at and (not price.end or at < price.end) and given > price.above - (price.above == 0):
-                return _cost(run, _varied(price, run.get("serviceTier"), run.get("region")))
+                return _varied(price, run.get("serviceTier"), run.get("region"))
         return None
 
     def _find(self, provider: str, model: str) -> tuple[Price, ...]:
@@ -103,7 +116,7 @@ def of_file(path: Path) -> Prices:
 
 
 def _price(row: dict[str, Any]) -> Price:
-    rates = {name: Decimal(row[column]) for name, column in _COLUMNS.items() if row.get(column)}
+    rates = Rates({name: Decimal(row[column]) for name, column in _COLUMNS.items() if row.get(column)})
     rates.update(_rates(row.get("unit_rates") or ""))
     if row.get("per_thousand_requests"):
         rates["request"] = Decimal(row["per_thousand_requests"])
@@ -137,19 +150,22 @@ def _lines(variants: str) -> tuple[tuple[str, str, str], ...]:
     return tuple(found)
 
 
-def _varied(price: Price, tier: str | None, region: str | None) -> dict[str, Decimal]:
+@lru_cache(4096)
+def _varied(price: Price, tier: str | None, region: str | None) -> Rates:
     rates = price.rates
     for kind, values, what in _lines(price.variants):
         if (tier if kind == "tier" else region) in values.split():
             if what.startswith("x "):
-                rates = {name: rate if name in _REQUESTS else rate * Decimal(what[2:]) for name, rate in rates.items()}
+                rates = Rates(
+                    (name, rate if name in _REQUESTS else rate * Decimal(what[2:])) for name, rate in rates.items()
+                )
             else:
-                rates = {**rates, **_rates(what)}
+                rates = Rates({**rates, **_rates(what)})
     return rates
 
 
-def _cost(run: Run, rates: dict[str, Decimal]) -> Decimal:
-    """Charge each part by its rate where it has one, and otherwise as the whole that it is in."""
+def cost_of(run: Run, rates: Rates, calls: int = 1) -> Decimal:
+    """Charge each part of a run, or of the sum of so many, by its rate where it has one, otherwise as the whole that it is in."""
     counts = {"input": run.get("inputTokens", 0), "output": run.get("outputTokens", 0)}
     units = run.get("units") or {}
     for name, field, _ in _PARTS:
@@ -161,4 +177,4 @@ def _cost(run: Run, rates: dict[str, Decimal]) -> Decimal:
             counts[name] = 0
     tokens = sum(max(counts[name], 0) * rates.get(name, Decimal(0)) for name in counts)
     requests = sum(units.get(name, 0) * rates.get(name, Decimal(0)) for name in _REQUESTS)
-    return Decimal(tokens) / _MILLION + Decimal(requests + rates.get("request", Decimal(0))) / _THOUSAND
+    return Decimal(tokens) / _MILLION + Decimal(requests + calls * rates.get("request", Decimal(0))) / _THOUSAND

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any
 
-from runtally_client.agent_files.prices import Prices
+from runtally_client.agent_files.prices import Prices, Rates, cost_of
 from runtally_client.agent_files.reading import Run
 
 BY: dict[str, Callable[[Run], str]] = {
@@ -26,6 +27,7 @@ _COUNTS = {
     "output": "outputTokens",
     "reasoning": "reasoningTokens",
 }
+_Key = tuple[str, str, "Rates | None"]
 _OVER_TIME = ("day", "month")
 
 
@@ -37,15 +39,17 @@ class Sums:
         self.cost = Decimal(0)
         self.counts = dict.fromkeys(_COUNTS, 0)
 
-    def add(self, run: Run, prices: Prices | None) -> None:
-        self.calls += 1
-        self.failed += run["status"] != "success"
+    def add(self, run: Run, calls: int, rates: Rates | None) -> None:
+        """Add so many calls, of which the run has the sums."""
+        self.calls += calls
         for name, field in _COUNTS.items():
-            self.counts[name] += run.get(field, 0)
-        if run["status"] == "success":
-            cost = prices.cost(run) if prices else None
-            self.cost += cost or 0
-            self.unpriced += cost is None
+            self.counts[name] += run[field]
+        if run["status"] != "success":
+            self.failed += calls
+        elif rates is None:
+            self.unpriced += calls
+        else:
+            self.cost += cost_of(run, rates, calls)
 
     def document(self) -> dict[str, Any]:
         cost = None if self.unpriced == self.calls else float(round(self.cost, 9))
@@ -56,13 +60,29 @@ def summed(runs: Iterable[Run], by: str, prices: Prices | None) -> tuple[dict[st
     """Sum calls by a key; times in their order, all else the dearest first. The second value is the sum of all."""
     groups: dict[str, Sums] = {}
     total = Sums()
-    for run in runs:
-        groups.setdefault(BY[by](run), Sums()).add(run, prices)
-        total.add(run, prices)
+    for (key, status, rates), (calls, counts, units) in _alike(runs, BY[by], prices).items():
+        run = {"status": status, **dict(zip(_COUNTS.values(), counts)), "units": units}
+        for sums in (groups.setdefault(key, Sums()), total):
+            sums.add(run, calls, rates)
     order: Callable[[Any], Any] = (
         (lambda item: item[0]) if by in _OVER_TIME else (lambda item: (-item[1].cost, -item[1].calls, item[0]))
     )
     return dict(sorted(groups.items(), key=order)), total
+
+
+def _alike(runs: Iterable[Run], key_of: Callable[[Run], str], prices: Prices | None) -> dict[_Key, list[Any]]:
+    """Sum calls of one key and one price, which are multiplied by it together: their number, counts and units."""
+    found: dict[_Key, list[Any]] = {}
+    for run in runs:
+        key = key_of(run), run["status"], prices.rates(run) if prices else None
+        sums = found.get(key)
+        if sums is None:
+            sums = found[key] = [0, [0] * len(_COUNTS), Counter()]
+        sums[0] += 1
+        sums[1] = [sum_ + run.get(field, 0) for sum_, field in zip(sums[1], _COUNTS.values())]
+        if "units" in run:
+            sums[2].update(run["units"])
+    return found
 
 
 def as_json(groups: dict[str, Sums], total: Sums, by: str) -> str:
