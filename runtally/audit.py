@@ -83,12 +83,19 @@ def record(session: AsyncSession, by: Actor, change: Change) -> None:
 
 
 async def list_entries(
-    session: AsyncSession, *, project_id: str | None = None, before: int | None = None, limit: int = PAGE
+    session: AsyncSession,
+    *,
+    project_id: str | None = None,
+    who: str | None = None,
+    before: int | None = None,
+    limit: int = PAGE,
 ) -> Sequence[AuditEntry]:
-    """List entries, newest first: those of one project or of all, and only those older than the entry numbered `before`."""
+    """List entries, newest first: those of one project and of one actor, if any, older than the entry numbered `before`."""
     query = select(AuditEntry).order_by(col(AuditEntry.id).desc()).limit(limit)
     if project_id is not None:
         query = query.where(col(AuditEntry.project_id) == project_id)
+    if who is not None:
+        query = query.where(col(AuditEntry.actor_label) == who)
     if before is not None:
         query = query.where(col(AuditEntry.id) < before)
     return (await session.exec(query)).all()

@@ -139,6 +139,8 @@ async def test_the_log_tells_who_did_what_and_filters_by_project(invite: Invite,
     everywhere = text_of(await html_of(admin, "/admin/audit"))
     text = text_of(await html_of(admin, f"/admin/audit?project={project_id}"))
     nothing = text_of(await html_of(admin, f"/admin/audit?project={project_id}&before=1"))
+    nobody = text_of(await html_of(admin, "/admin/audit?who=nobody%00"))
+    theirs = text_of(await html_of(admin, f"/admin/audit?who={email}"))
 
     saved = await admin.get(f"/admin/audit.csv?project={project_id}")
     rows = list(csv.DictReader((await saved.get_data(as_text=True)).splitlines()))
@@ -153,12 +155,16 @@ async def test_the_log_tells_who_did_what_and_filters_by_project(invite: Invite,
     ]
     assert f"Price added {project_id} acme-1" in everywhere
     assert "in force from (UTC) 1 Dec 2026, 00:00:00 UTC input, USD per 1M tokens 2.5" in everywhere
-    assert f"Project hidden {project_id} {email}" in text
+    assert f"{email} Project hidden {project_id}" in text
     assert "name grafana permissions metrics:read" in text
     assert "name board password yes" in text
     assert f"name {project_id} →became New name" in text
     assert "user" not in text.partition("Show")[2].partition("Keyboard")[0].replace("users", "")
-    assert "No changes yet." in nothing
+    assert "No matching changes." in nothing
+    assert "No matching changes." in nobody
+    assert f"{email} Price added {project_id} acme-1" in theirs
+    assert f"{email} Project hidden {project_id}" in theirs
+    assert "User invited" not in theirs
 
 
 async def test_runs_that_fail_to_be_pushed_are_told_before_any_is_parked(

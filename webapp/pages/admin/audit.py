@@ -15,7 +15,7 @@ from api.audit import MAX_ENTRIES, csv_of
 from api.current import services
 from runtally.audit import PAGE, list_entries
 from runtally.cells.cell import Cell
-from runtally.fields import MAX_ROW, parse_whole
+from runtally.fields import MAX_ROW, parse_whole, trimmed
 from runtally.models.audit import AuditEntry
 from runtally.settings import MAIN
 from runtally.units import TOKEN_KINDS
@@ -38,6 +38,8 @@ class Entry(Struct, frozen=True):
 
     at: str
     who: str
+    who_url: str
+    """Where only what they did is listed."""
     action: str
     target: str
     project_id: str | None
@@ -63,17 +65,18 @@ class AuditPage(Page, frozen=True):
 @blueprint.get("/admin/audit")
 @admin
 async def audit() -> ResponseReturnValue:
-    """The log, of one project or of all."""
-    project_id, before = chosen_project(request.args), _position(request.args.get("before", ""))
-    found = await _found(project_id, before, PAGE + 1)
+    """The log, of one project or of all, and of one person or of all."""
+    chosen, before = _chosen(), _position(request.args.get("before", ""))
+    project_id = chosen["project"]
+    found = await _found(chosen, before, PAGE + 1)
     page = AuditPage(
         frame=frame("admin_audit.audit"),
-        entries=tuple(_entry(one) for _, one in found[:PAGE]),
-        filter=Form(values={"project": (project_id or "",)}),
+        entries=tuple(_entry(one, project_id) for _, one in found[:PAGE]),
+        filter=Form(values={name: (value or "",) for name, value in chosen.items()}),
         projects=_choices([one.id for one in await services().cells.list_projects()], project_id),
-        older_url=_older_url(found, before, project_id),
-        newest_url=url_for("admin_audit.audit", project=project_id) if before else None,
-        export_url=url_for("admin_audit.export", project=project_id),
+        older_url=_older_url(found, before, chosen),
+        newest_url=url_for("admin_audit.audit", **chosen) if before else None,
+        export_url=url_for("admin_audit.export", **chosen),
     )
     return await render(page)
 
@@ -81,19 +84,29 @@ async def audit() -> ResponseReturnValue:
 @blueprint.get("/admin/audit.csv")
 @admin
 async def export() -> ResponseReturnValue:
-    """The newest entries, of one project or of all, as a file."""
-    found = await _found(chosen_project(request.args), {}, MAX_ENTRIES)
+    """The newest entries of the same filter, as a file."""
+    found = await _found(_chosen(), {}, MAX_ENTRIES)
     answer = csv_of([entry for _, entry in found])
     answer.headers["Content-Disposition"] = "attachment; filename=audit.csv"
     return answer
 
 
-async def _found(project_id: str | None, before: Mapping[str, int], limit: int) -> list[tuple[str, AuditEntry]]:
+def _chosen() -> dict[str, Any]:
+    """Return the filter of the query."""
+    return {
+        "project": chosen_project(request.args),
+        "who": trimmed(request.args.get("who", "").replace("\0", "")) or None,
+    }
+
+
+async def _found(chosen: Mapping[str, Any], before: Mapping[str, int], limit: int) -> list[tuple[str, AuditEntry]]:
     """Return the newest entries before these positions, each with the name of its cell."""
 
     async def of_cell(cell: Cell) -> list[tuple[str, AuditEntry]]:
         async with cell.database.session() as session:
-            found = await list_entries(session, project_id=project_id, before=before.get(cell.name), limit=limit)
+            found = await list_entries(
+                session, project_id=chosen["project"], who=chosen["who"], before=before.get(cell.name), limit=limit
+            )
             return [(cell.name, one) for one in found]
 
     # What is done to a project may be noted in its cell, or with people and keys.
@@ -138,22 +151,23 @@ def _position(text: str) -> dict[str, int]:
 
 
 def _older_url(
-    found: Sequence[tuple[str, AuditEntry]], before: Mapping[str, int], project_id: str | None
+    found: Sequence[tuple[str, AuditEntry]], before: Mapping[str, int], chosen: Mapping[str, Any]
 ) -> str | None:
     if len(found) <= PAGE:
         return None
     position = {**before, **{name: entry.id for name, entry in found[:PAGE]}}
     text = ",".join(f"{'' if name == MAIN else f'{name}:'}{number}" for name, number in position.items())
-    return url_for("admin_audit.audit", project=project_id, before=text)
+    return url_for("admin_audit.audit", **chosen, before=text)
 
 
-def _entry(row: AuditEntry) -> Entry:
+def _entry(row: AuditEntry, project_id: str | None) -> Entry:
     before, after = row.before or {}, row.after or {}
     # A field that begins without a value is not shown.
     names = [name for name in {**before, **after} if name in before or after[name] is not None]
     return Entry(
         at=formats.moment(local(row.at)),
         who=row.actor_label,
+        who_url=url_for("admin_audit.audit", project=project_id, who=row.actor_label),
         action=row.action.replace(".", " ").replace("_", " ").capitalize(),
         target=row.target,
         project_id=row.project_id,

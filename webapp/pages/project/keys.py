@@ -216,7 +216,7 @@ def _row(key: ApiKey, now: datetime) -> KeyRow:
         prefix=key.prefix,
         permissions=_named(key.scopes),
         state=_state(key, now),
-        used=f"used {formats.ago(key.last_used_at, now)}" if key.last_used_at else "never used",
-        created=formats.ago(key.created_at, now),
+        used=formats.ago(key.last_used_at, now) if key.last_used_at else "never",
+        created=formats.day(local(key.created_at)),
         is_active=is_active(key, now),
     )
