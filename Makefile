@@ -85,8 +85,8 @@ endif
 container: $(VENV)/.synced-dev ## Build the container's image and try it, 2 min; needs buildah and podman, and without BASE=image mmdebstrap
 	@base=$(or $(BASE),$$(scripts/base_image.sh)) && BASE_IMAGE=$$base $(KEEPING_BYTECODE) $(BIN)/python -m pytest -rs tests/ops/test_container.py
 
-test-clients: $(VENV)/.synced-dev ## Drive the clients and OpenTelemetry's with real SDKs, 10 min; SHORT=1 for both clients and new SDKs
-	$(KEEPING_BYTECODE) $(BIN)/python -m pytest -rs $(if $(SHORT),,clients/opentelemetry) clients/python/sdks clients/typescript --numprocesses 2 --dist loadfile
+test-clients: $(VENV)/.synced-dev ## Drive the clients, OpenTelemetry's and sign-in with real packages, 10 min; SHORT=1 without OpenTelemetry
+	$(KEEPING_BYTECODE) $(BIN)/python -m pytest -rs $(if $(SHORT),,clients/opentelemetry) clients/python/sdks clients/typescript clients/openid --numprocesses 2 --dist loadfile
 
 test-faults: $(VENV)/.synced-dev ## Kill and cut while clients post, and count, 15 min; SHORT=1 for 15 faults
 	@exec $(BIN)/python -m tests.faults

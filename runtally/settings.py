@@ -7,6 +7,7 @@ the first start with `--provision` keeps those it created.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -115,6 +116,11 @@ class OpenIdSettings:
     domains: tuple[str, ...]
     role: tuple[str, str] | None
     """The role and project of people who get an account by their domain."""
+    scope: str
+    groups_claim: str
+    is_only: bool
+    """Whether passwords are off."""
+    session_lifetime: timedelta
 
 
 class Settings(BaseSettings):
@@ -217,6 +223,28 @@ class Settings(BaseSettings):
         None,
         pattern=r"^(member|viewer):.+$",
         description="Role that they get, such as `viewer:my-project`; without it an admin gives them one.",
+    )
+    oidc_groups_claim: str = Field(
+        "groups",
+        min_length=1,
+        description="Claim of the ID token that names a person's groups, whose roles `groups` of the API gives.",
+    )
+    oidc_scope: str = Field(
+        "openid email profile",
+        pattern=r"^openid( [\x21\x23-\x5b\x5d-\x7e]+)*$",
+        description="Scope that the provider is asked for; many send groups only for a further one, as in `openid email profile groups`.",
+    )
+    oidc_session_hours: int = Field(
+        336,
+        ge=1,
+        le=336,
+        description="Hours after which who came through the provider is sent there again: who may no longer come in is out "
+        "by then, and roles follow groups.",
+    )
+    oidc_only: bool = Field(
+        default=False,
+        description="1 turns passwords off: people come in through the provider alone. Besides them only an admin key signs in, "
+        "which `runtally keys create --scope admin` makes for an operator who is locked out.",
     )
     ingest_project_keys: bool = Field(
         default=True,
@@ -328,9 +356,18 @@ class Settings(BaseSettings):
             domains = tuple(domain.lower().removeprefix("@") for domain in self.oidc_domains)
             role, _, project_id = (self.oidc_role or "").partition(":")
             return OpenIdSettings(
-                issuer, client_id, secret, self.oidc_name, domains, (role, project_id) if role else None
+                issuer,
+                client_id,
+                secret,
+                self.oidc_name,
+                domains,
+                (role, project_id) if role else None,
+                self.oidc_scope,
+                self.oidc_groups_claim,
+                self.oidc_only,
+                timedelta(hours=self.oidc_session_hours),
             )
-        if issuer or client_id or secret:
+        if issuer or client_id or secret or self.oidc_only:
             raise SettingsError("Set OIDC_ISSUER, OIDC_CLIENT_ID and OIDC_CLIENT_SECRET, or none of them.")
         return None
 

@@ -35,6 +35,7 @@ from webapp.charts.look import HATCH
 from webapp.charts.svg import first_paint
 from webapp.guides import guide_url, titles
 from webapp.project_pages import TABS
+from webapp.sessions import are_passwords_off
 from webapp.zone import local
 
 FOLDER = ROOT / "templates"
@@ -202,6 +203,7 @@ def wants_part() -> bool:
 
 
 templates.globals["wants_part"] = wants_part
+templates.globals["are_passwords_off"] = are_passwords_off
 
 
 async def render(page: Page, status: int = 200) -> Response:

@@ -13,9 +13,10 @@ from api.current import incoming, services
 from api.limits import wrong_keys_limited
 from runtally.access import passwords, sessions, shared_links, users
 from runtally.access.keys import verify
+from runtally.access.scopes import Scope
 from runtally.access.shared_links import OpenLink
 from runtally.audit import Actor
-from runtally.errors import InvalidCredentials, NotConfigured, PasswordsBusy, RateLimited
+from runtally.errors import InvalidCredentials, InvalidKey, NotConfigured, PasswordsBusy, RateLimited
 from runtally.limits.rate import Rate
 from runtally.limits.wrong_keys import source_of
 from runtally.models.user import User
@@ -29,6 +30,7 @@ TRIES_OF_ALL = Rate(100, timedelta(hours=1))
 SLOW_SECONDS = 3.0
 COOKIE = "runtally_session"
 _TOKEN = "token"  # noqa: S105  # Where in the cookie it is.
+_PASSWORDS_OFF = "Passwords are off on this server; sign in through its provider."  # Said to people.
 _LINK = "link"
 """Where the token of a shared link is, of who has no account."""
 
@@ -62,12 +64,16 @@ async def sign_in_with_key(key: str) -> None:
     demand_secret()
     async with wrong_keys_limited(incoming()), services().control.database.connection() as connection:
         actor = await verify(connection, services().clock(), key)
+    if are_passwords_off() and Scope.ADMIN not in actor.scopes:
+        raise InvalidKey(f"{_PASSWORDS_OFF} Only an admin key opens the pages besides.")
     await _begin(key_id=UUID(actor.name))
 
 
 async def sign_in_with_password(email: str, password: str) -> None:
     """Start a session for the user. Raises `InvalidCredentials`, `RateLimited`, `PasswordsBusy` and `NotConfigured`."""
     demand_secret()
+    if are_passwords_off():
+        raise InvalidCredentials(_PASSWORDS_OFF)
     # Check this before the try is counted: a user who is refused because of others has not tried.
     passwords.refuse_when_busy(source())
     await _count_try(email)
@@ -107,9 +113,14 @@ def source() -> str:
     return source_of(request.remote_addr)
 
 
-async def begin_as(user: User) -> None:
+async def begin_as(user: User, lifetime: timedelta = sessions.LIFETIME) -> None:
     """Start a session for the user, in place of any that the browser had."""
-    await _begin(user_id=user.id)
+    await _begin(user_id=user.id, lifetime=lifetime)
+
+
+def are_passwords_off() -> bool:
+    """Return whether people come in through the OpenID provider alone."""
+    return services().settings.oidc_only
 
 
 async def begin_by_link(token: str) -> None:
@@ -155,12 +166,14 @@ async def holder() -> Actor | None:
     return actor
 
 
-async def _begin(*, user_id: UUID | None = None, key_id: UUID | None = None) -> None:
+async def _begin(
+    *, user_id: UUID | None = None, key_id: UUID | None = None, lifetime: timedelta = sessions.LIFETIME
+) -> None:
     now, before = services().clock(), session.get(_TOKEN)
     async with services().control.database.session() as database:
         if before:
             await sessions.end(database, before)
-        token = sessions.begin(database, now, user_id=user_id, key_id=key_id)
+        token = sessions.begin(database, now, user_id=user_id, key_id=key_id, lifetime=lifetime)
     async with services().control.database.connection() as connection:
         await sessions.begun(connection, now, token)
     session.clear()

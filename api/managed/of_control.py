@@ -1,4 +1,4 @@
-"""What is stored apart from runs: users, keys, shared links, prices and discounts."""
+"""What is stored apart from runs: users, groups, keys, shared links, prices and discounts."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 from msgspec import Meta, defstruct, field
 
 from api.managed.kind import At, Key, Moment, OfAll, Resource
-from runtally.access import invitations, keys, shared_links, users
+from runtally.access import identities, invitations, keys, shared_links, users
 from runtally.access.keys import is_active
 from runtally.access.scopes import Grant, Scope, parse_scopes
 from runtally.errors import Detail, InvalidName, InvalidPrice, InvalidScope
@@ -42,9 +42,7 @@ class ManagedUser(Resource, frozen=True, kw_only=True):
         return self.replace(email=users.parse_email(self.email))
 
     async def save(self, at: At, _before: Self | None) -> str | None:
-        if self.role not in set(Role):
-            raise users.refused("role", "Choose viewer, member or admin.")
-        grant, cell = Grant(Role(self.role), self.project_id or None), await at.cell(self.project_id)
+        grant, cell = _grant(self.role, self.project_id), await at.cell(self.project_id)
         user = await users.find_by_email(at.control, self.email)
         if user is None:
             token = await invitations.invite(at.control, cell, at.now, at.by, self.email, grant)
@@ -62,6 +60,31 @@ class ManagedUser(Resource, frozen=True, kw_only=True):
         for one in await invitations.pending(at.control, at.now):
             if (one.project_id or "", one.email) == self.which:
                 await invitations.withdraw(at.control, at.by, one.id)
+
+
+class ManagedGroup(Resource, frozen=True, kw_only=True):
+    """The role of a group of the OpenID provider: its people get it when they sign in. In a project that has groups, these decide."""
+
+    kind = "groups"
+    keyed_by = ("project_id", "group")
+    scope = Scope.ADMIN
+    form: ClassVar = {"project": "projectId", "group_name": "group"}
+
+    project_id: Annotated[str, Meta(max_length=128, description="Project; empty for admins.")]
+    group: Annotated[str, Meta(max_length=256, description="Its name, as the claim OIDC_GROUPS_CLAIM has it.")]
+    role: Annotated[str, Meta(description="viewer or member of a project, or admin.")]
+
+    @classmethod
+    async def read(cls, at: At, project_id: str) -> list[Self]:
+        found = await identities.groups_of(at.control, project_id)
+        return [cls(project_id=project_id, group=one.group_name, role=one.role) for one in found]
+
+    async def save(self, at: At, _before: Self | None) -> None:
+        cell = await at.cell(self.project_id)
+        await identities.set_group(at.control, cell, at.by, self.group, _grant(self.role, self.project_id))
+
+    async def remove(self, at: At) -> None:
+        await identities.remove_group(at.control, at.by, self.project_id, self.group)
 
 
 class _Named(Resource, frozen=True, kw_only=True):
@@ -242,6 +265,13 @@ class ManagedPrice(_PriceFields, frozen=True, kw_only=True):
     def _draft(self) -> Draft:
         """What it is in the form. Raises `InvalidPrice`."""
         return read_draft({name: as_text(getattr(self, name)) for name in FIELDS})
+
+
+def _grant(role: str, project_id: str) -> Grant:
+    """Raises `InvalidUser`."""
+    if role not in set(Role):
+        raise users.refused("role", "Choose viewer, member or admin.")
+    return Grant(Role(role), project_id or None)
 
 
 def _lifetime(at: At, end: datetime | None) -> timedelta | None:

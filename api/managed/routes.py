@@ -12,7 +12,7 @@ from quart.typing import ResponseReturnValue
 from api.auth import project_key
 from api.current import actor, services
 from api.managed.kind import At, Place, R, Resource
-from api.managed.of_control import ManagedDiscount, ManagedKey, ManagedLink, ManagedPrice, ManagedUser
+from api.managed.of_control import ManagedDiscount, ManagedGroup, ManagedKey, ManagedLink, ManagedPrice, ManagedUser
 from api.managed.of_projects import (
     ManagedAlertChannel,
     ManagedAlertRule,
@@ -44,6 +44,7 @@ blueprint = Blueprint("managed", __name__, url_prefix="/api")
 KINDS: tuple[type[Resource], ...] = (
     ManagedProject,
     ManagedUser,
+    ManagedGroup,
     ManagedKey,
     ManagedLink,
     ManagedPrice,

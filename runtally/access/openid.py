@@ -23,7 +23,6 @@ from runtally.errors import InvalidCredentials, ReceiverUnavailable
 from runtally.settings import OpenIdSettings
 
 DISCOVERY = "/.well-known/openid-configuration"
-SCOPE = "openid email profile"
 # Signatures that need the provider's private key. With a shared secret, or none, others could sign.
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 TIMEOUT_SECONDS = 10.0
@@ -67,6 +66,7 @@ class Person:
     subject: str
     email: str
     name: str
+    groups: frozenset[str] = frozenset()
 
 
 class _Metadata(msgspec.Struct, frozen=True):
@@ -99,6 +99,8 @@ class _Claims(msgspec.Struct, frozen=True):
     email: str | None = None
     email_verified: bool | str = False
     name: str | None = None
+    groups: tuple[str, ...] | str | Mapping[str, Any] | None = None
+    """What the claim of the settings says: a list, one group, or an object with a name for each."""
 
 
 class OpenIdProvider:
@@ -125,7 +127,7 @@ class OpenIdProvider:
             "response_type": "code",
             "client_id": self._settings.client_id,
             "redirect_uri": redirect_uri,
-            "scope": SCOPE,
+            "scope": self._settings.scope,
             "state": attempt.state,
             "nonce": attempt.nonce,
             "code_challenge": urlsafe_b64encode(digest).decode().rstrip("="),
@@ -186,7 +188,7 @@ class OpenIdProvider:
             keys = await self._signing_keys(metadata, is_anew=is_last)
             try:
                 claims = jwt.decode(token, KeySet.import_key_set(keys), algorithms=ALGORITHMS).claims  # type: ignore[arg-type]  # As sent.
-                return msgspec.convert(claims, _Claims)
+                return msgspec.convert(claims | {"groups": claims.get(self._settings.groups_claim)}, _Claims)
             except msgspec.ValidationError:
                 raise _failed("claims") from None
             except (JoseError, ValueError, TypeError, KeyError):
@@ -212,7 +214,9 @@ class OpenIdProvider:
         if wrong is not None:
             raise _failed(wrong)
         email = str(claims.email)
-        return Person(claims.iss, claims.sub, email, (claims.name or "").strip() or email.partition("@")[0])
+        name = (claims.name or "").strip() or email.partition("@")[0]
+        groups = (claims.groups,) if isinstance(claims.groups, str) else claims.groups or ()
+        return Person(claims.iss, claims.sub, email, name, frozenset(groups))
 
     def _client(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(timeout=TIMEOUT_SECONDS, transport=self._transport, verify=self._certificates)

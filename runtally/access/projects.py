@@ -30,7 +30,7 @@ from runtally.models.project import (
     SavedView,
     SharedLink,
 )
-from runtally.models.user import Invitation, Membership
+from runtally.models.user import GroupRole, Invitation, Membership
 from runtally.usage.deleted_queries import COSTS, DELETED, select_months
 
 MAX_NAME = 128
@@ -49,8 +49,8 @@ _OWN = (
     AlertTarget,
     OtlpClient,
 )
-# Invitations before roles: who accepts one at this moment is waited for.
-_OWN_IN_CONTROL = (SharedLink, ApiKey, PriceEntry, ProjectDiscount, Invitation, Membership)
+# Invitations and groups before roles: who gets one by them at this moment is waited for.
+_OWN_IN_CONTROL = (SharedLink, ApiKey, PriceEntry, ProjectDiscount, Invitation, GroupRole, Membership)
 
 
 async def list_all(session: AsyncSession) -> Sequence[Project]:

@@ -67,7 +67,14 @@ DELETE FROM sessions
 """
 
 
-def begin(session: AsyncSession, now: datetime, *, user_id: UUID | None = None, key_id: UUID | None = None) -> str:
+def begin(
+    session: AsyncSession,
+    now: datetime,
+    *,
+    user_id: UUID | None = None,
+    key_id: UUID | None = None,
+    lifetime: timedelta = LIFETIME,
+) -> str:
     """Create a session for a user or for the holder of a key, and return the token for the browser."""
     token = secrets.token_urlsafe(32)
     session.add(
@@ -77,7 +84,7 @@ def begin(session: AsyncSession, now: datetime, *, user_id: UUID | None = None, 
             key_id=key_id,
             created_at=now,
             seen_at=now,
-            expires_at=now + LIFETIME,
+            expires_at=now + lifetime,
         )
     )
     return token

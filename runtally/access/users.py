@@ -2,7 +2,8 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -144,6 +145,26 @@ async def remove_role(session: AsyncSession, by: Actor, account: Account, projec
         await session.delete(membership)
         record(session, by, _role_change(account.user, project_id, Role(membership.role), None))
     await sessions.end_all(session, account.user.id)
+
+
+async def hold(session: AsyncSession, by: Actor, account: Account, decided: Mapping[str, Role | None]) -> None:
+    """Give and take the roles that groups decide, by project; a blank one is that of an admin. The last admin stays one."""
+    user = account.user
+    if decided.get(""):
+        await _set_admin(session, by, user, is_admin=True)
+    elif "" in decided:
+        with suppress(InvalidUser):
+            await _lower(session, by, user)
+    for project_id, role in decided.items():
+        before = account.roles.get(project_id)
+        if user.is_admin or not project_id or role is before:
+            continue
+        if role is None:
+            mine = col(Membership.project_id) == project_id, col(Membership.user_id) == user.id
+            await session.exec(delete(Membership).where(*mine))
+        else:
+            await session.merge(Membership(project_id=project_id, user_id=user.id, role=role))
+        record(session, by, _role_change(user, project_id, before, role))
 
 
 async def disable(session: AsyncSession, by: Actor, user: User, now: datetime) -> None:

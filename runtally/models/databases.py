@@ -26,6 +26,7 @@ HOMES: Mapping[str, Home] = {
             "users",
             "identities",
             "memberships",
+            "group_roles",
             "sessions",
             "invitations",
             "api_keys",

@@ -68,6 +68,20 @@ class Membership(SQLModel, table=True):
     role: str = column("member or viewer.")
 
 
+class GroupRole(SQLModel, table=True):
+    """The role in one project, or of an admin, of the people of a group at the OpenID provider."""
+
+    __tablename__ = "group_roles"
+    __table_args__ = (
+        CheckConstraint("role IN ('admin', 'member', 'viewer')", name="role"),
+        CheckConstraint("(role = 'admin') = (project_id = '')", name="project"),
+    )
+
+    project_id: str = column("The project; empty: all, for admins.", key=True)
+    group_name: str = column("The group, as the provider's claim has it.", key=True)
+    role: str = column("admin, member or viewer.")
+
+
 class Session(SQLModel, table=True):
     """A session in one browser, of a user or of a key."""
 

@@ -46,6 +46,7 @@ EACH: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"minRuns": 50, "latencyMs": 800, "runCostUSD": 2.5, "keyExpiryDays": 7},
     ),
     "users": ({"email": "bob@team.example", "role": "viewer"}, {"role": "member"}),
+    "groups": ({"group": "search-devs", "role": "viewer"}, {"role": "member"}),
     "keys": ({"name": "production", "scopes": ["runs:write", "metrics:read"]}, {}),
     "links": ({"name": "for the board", "expiresAt": "2099-01-01T00:00:00Z"}, {}),
     "discounts": (

@@ -1,7 +1,8 @@
 """Signing in through an OpenID Connect provider, against a small real one; and what it must not be fooled by."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -12,10 +13,11 @@ from quart import Quart
 from quart.typing import TestClientProtocol as Browser
 
 from api.current import EXTENSION
-from runtally.access import invitations, users
+from runtally.access import identities, invitations, users
 from runtally.access.identities import NotInvited, signed_in
+from runtally.access.keys import issue
 from runtally.access.openid import OpenIdProvider, Person
-from runtally.access.scopes import Grant
+from runtally.access.scopes import Grant, Scope
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
@@ -25,7 +27,7 @@ from runtally.models.user import Role, User
 from runtally.services import Services
 from runtally.settings import load_settings
 from tests.openid import CLIENT, DOMAIN, ISSUER, SECRET, Provider, come_back, is_signed_in, leave
-from tests.pages.conftest import Invite, Post
+from tests.pages.conftest import PASSWORD, Invite, Post
 from tests.pages.looking import html_of, text_of
 from tests.serving import settings_for
 from webapp.app import create_app
@@ -61,13 +63,21 @@ async def viewer(invite: Invite, post: Post, project_id: str) -> str:
 
 
 @pytest.fixture
-def browser(openid_app: Quart, provider: Provider) -> Browser:
+def browser(openid_app: Quart, provider: Provider) -> Iterator[Browser]:
     """Somebody at the sign-in page of a server whose provider this is."""
+    before = openid_app.extensions[EXTENSION]
+    provide(openid_app, provider)
+    yield openid_app.test_client()
+    openid_app.extensions[EXTENSION] = before
+
+
+def provide(openid_app: Quart, provider: Provider, **changed: Any) -> None:  # noqa: ANN401  # Values of settings.
+    """Let this be the provider of the server, with other settings."""
     services: Services = openid_app.extensions[EXTENSION]
-    assert services.settings.openid is not None
-    own = OpenIdProvider(services.settings.openid, httpx.ASGITransport(provider))
-    openid_app.extensions[EXTENSION] = replace(services, openid=own)
-    return openid_app.test_client()
+    settings = services.settings.model_copy(update=changed)
+    assert settings.openid is not None
+    own = OpenIdProvider(settings.openid, httpx.ASGITransport(provider))
+    openid_app.extensions[EXTENSION] = replace(services, openid=own, settings=settings)
 
 
 async def test_a_person_of_the_domain_gets_an_account_and_keeps_it(browser: Browser, provider: Provider) -> None:
@@ -135,6 +145,120 @@ async def test_an_invitation_is_used_up(
 
     assert "Settings" in text_of(await html_of(browser, f"/projects/{project_id}"))
     assert (await browser.get(f"/join?token={token}")).status_code == 404
+
+
+async def set_groups(database: Database, *groups: tuple[str, Grant]) -> None:
+    async with database.session() as session:
+        for group, grant in groups:
+            await identities.set_group(session, session, OPERATOR, group, grant)
+
+
+async def test_groups_decide_the_roles_each_time(
+    browser: Browser, provider: Provider, post: Post, database: Database, project_id: str
+) -> None:
+    await post()
+    readers, writers = f"{project_id} readers", f"{project_id} writers"
+    await set_groups(
+        database, (readers, Grant(Role.VIEWER, project_id)), (writers, Grant(Role.MEMBER, project_id))
+    )  # fmt: skip
+    # A group with a role lets in whose domain does not.
+    person = {"sub": str(uuid4()), "email": f"{uuid4().hex[:8]}@elsewhere.example"}
+    roles = dict[str, Any]()
+    claims: dict[str, Any] = {
+        "several": [readers, writers, "others"], "one": readers, "an object": {writers: {}}, "none": ["others"],
+        "no claim": None,
+    }  # fmt: skip
+    for case, groups in claims.items():
+        provider.claims = person | {"groups": groups}
+        await come_back(browser, await leave(browser, provider))
+        async with database.session() as session:
+            user = await users.find_by_email(session, person["email"])
+            assert user is not None
+            roles[case] = (await users.get(session, user.id)).roles.get(project_id)
+
+    assert roles == {
+        "several": "member", "one": "viewer", "an object": "member", "none": None, "no claim": None,
+    }  # fmt: skip
+    async with database.connection() as connection:
+        query = "SELECT after->>'role' AS role FROM audit_entries WHERE target = $1 AND action = 'user.role_set' ORDER BY id"
+        audited = [row["role"] for row in await connection.fetch(query, person["email"])]
+    assert audited == ["member", "viewer", "member", None]
+
+
+async def test_who_is_in_no_group_with_a_role_stays_out(
+    browser: Browser, provider: Provider, post: Post, database: Database, project_id: str
+) -> None:
+    await post()
+    await set_groups(database, (project_id, Grant(Role.VIEWER, project_id)))
+    provider.claims = {"email": f"{uuid4().hex[:8]}@elsewhere.example", "groups": ["others"]}
+
+    response = await come_back(browser, await leave(browser, provider))
+
+    assert response.status_code == 422
+    assert "ask an admin for an invitation" in text_of(await response.get_data(as_text=True))
+
+
+async def test_groups_make_admins_and_end_that_but_of_the_last(own: Database) -> None:
+    settings = load_settings(
+        oidc_issuer=ISSUER, oidc_client_id=CLIENT, oidc_client_secret=SECRET, database_url=None
+    ).openid  # fmt: skip
+    assert settings is not None
+    ada = Person(ISSUER, "ada", f"ada@{DOMAIN}", "Ada", frozenset({"ops"}))
+    ben = replace(ada, subject="ben", email=f"ben@{DOMAIN}")
+    is_admin = list[bool]()
+    async with own.session() as session:
+        token = await invitations.invite(session, session, system_clock(), OPERATOR, ada.email, Grant(Role.ADMIN, None))
+        assert token
+        await identities.set_group(session, session, OPERATOR, "ops", Grant(Role.ADMIN, None))
+    for person in (ada, ben, replace(ada, groups=frozenset()), replace(ben, groups=frozenset())):
+        async with own.session() as session:
+            user = await identities.signed_in(session, session, system_clock(), person, settings)
+            is_admin.append(user.is_admin)
+
+    assert is_admin == [True, True, False, True]
+
+
+async def test_a_session_through_the_provider_ends_after_the_hours_of_the_setting(
+    browser: Browser, provider: Provider, openid_app: Quart, database: Database
+) -> None:
+    provide(openid_app, provider, oidc_session_hours=8)
+
+    await come_back(browser, await leave(browser, provider))
+
+    async with database.connection() as connection:
+        ends = "SELECT expires_at - sessions.created_at FROM sessions JOIN users ON users.id = user_id WHERE email = $1"
+        assert await connection.fetchval(ends, provider.claims["email"]) == timedelta(hours=8)
+
+
+async def test_without_passwords_people_come_through_the_provider_and_an_operator_with_an_admin_key(
+    browser: Browser, provider: Provider, openid_app: Quart, viewer: str, database: Database
+) -> None:
+    provide(openid_app, provider, oidc_only=True)
+    async with database.session() as session:
+        now = system_clock()
+        email = f"{uuid4().hex[:8]}@elsewhere.example"
+        invitation = await invitations.invite(session, session, now, OPERATOR, email, Grant(Role.ADMIN, None))
+        key = issue(session, now, OPERATOR, project_id="p", scopes=(Scope.METRICS_READ,)).secret
+        admin_key = issue(session, now, OPERATOR, project_id=None, scopes=(Scope.ADMIN,)).secret
+
+    assert "Password" not in text_of(await html_of(browser, "/sign-in"))
+    for form in ({"email": viewer, "password": PASSWORD}, {"key": key}):
+        response = await browser.post("/sign-in", form=form)
+        assert response.status_code == 422
+        assert "Passwords are off on this server" in text_of(await response.get_data(as_text=True))
+    for response in (
+        await browser.get(f"/join?token={invitation}"),
+        await browser.post("/join", form={"token": invitation, "name": "Eve", "password": PASSWORD, "again": PASSWORD}),
+    ):
+        assert (response.status_code, response.headers["Location"]) == (303, "/sign-in")
+    assert not await is_signed_in(browser)
+
+    assert (await browser.post("/sign-in", form={"key": admin_key})).status_code == 303
+    assert "password reset" not in await html_of(browser, "/admin/users")
+    await browser.post("/sign-out")
+    provider.claims = {"email": email}
+    await come_back(browser, await leave(browser, provider))
+    assert "Change password" not in await html_of(browser, "/account")
 
 
 async def test_who_is_not_invited_or_disabled_stays_out(

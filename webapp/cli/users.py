@@ -9,7 +9,7 @@ from runtally.access.scopes import Grant
 from runtally.access.users import Account
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
-from runtally.errors import NotFound
+from runtally.errors import NotFound, SettingsError
 from runtally.models.user import Role
 from runtally.settings import load_settings
 from webapp.addresses import join_url
@@ -88,6 +88,10 @@ def reset(email: str, url: str | None) -> None:
     \b
     Example: runtally users reset ada@example.com
     """
+    if load_settings().oidc_only:
+        raise SettingsError(
+            "OIDC_ONLY turns passwords off; `runtally keys create --scope admin` makes a key to sign in with."
+        )
 
     async def work(session: AsyncSession) -> str:
         user = (await _account(session, email)).user

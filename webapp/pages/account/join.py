@@ -52,7 +52,10 @@ async def join() -> ResponseReturnValue:
     """The form; opening it uses nothing up."""
     token = request.args.get("token", "")
     async with services().control.database.session() as database:
-        return await render(_page(token, await invitations.opened(database, services().clock(), token), Form()))
+        invitation = await invitations.opened(database, services().clock(), token)
+    if _is_for_provider(invitation):
+        return see_other(url_for("sign_in.sign_in"))
+    return await render(_page(token, invitation, Form()))
 
 
 @blueprint.post("/join")
@@ -64,12 +67,19 @@ async def post_join() -> ResponseReturnValue:
     token = form.value("token")
     async with services().control.database.session() as database:
         invitation = await invitations.opened(database, services().clock(), token)
+    if _is_for_provider(invitation):
+        return see_other(url_for("sign_in.sign_in"))
     try:
         user = await _joined(token, invitation, form)
     except (InvalidUser, PasswordsBusy) as error:
         return await render_refused(_page(token, invitation, form.refused(error)), error)
     await sessions.begin_as(user)
     return see_other(url_for("overview.overview"), flash=f"You are signed in as {user.email}.")
+
+
+def _is_for_provider(invitation: Invitation) -> bool:
+    """Return whether the person comes in through the provider, which accepts the invitation of their address."""
+    return invitation.email is not None and sessions.are_passwords_off()
 
 
 async def _joined(token: str, invitation: Invitation, form: Form) -> User:

@@ -153,7 +153,7 @@ async def _enter(person: Person) -> None:
     role = _settings().role
     async with services().granting(role[1] if role else None) as (cell, database):
         user = await identities.signed_in(database, cell, services().clock(), person, _settings())
-    await sessions.begin_as(user)
+    await sessions.begin_as(user, _settings().session_lifetime)
 
 
 def _provider() -> OpenIdProvider:
