@@ -11,7 +11,7 @@ from runtally.audit import Actor
 from runtally.clock import Clock
 from runtally.errors import Detail, Forbidden, InvalidPayload, MissingProjectId
 from runtally.ingest.decode import BadRun, DecodedRun, IngestRequest, SentRequest, decode
-from runtally.ingest.normalize import NormalRun, normalize
+from runtally.ingest.normalize import NormalRun, complete, normalize
 from runtally.ingest.writer import Writer
 from runtally.models.run import StoredRun
 from runtally.names import LiveNames
@@ -171,7 +171,10 @@ class Ingest:
             if whole is None:
                 return wrong
             try:
-                normal = normalize(whole, project_id, now, self._rule)
+                if isinstance(whole, StoredRun):
+                    normal = complete(whole, now, self._rule)
+                else:
+                    normal = normalize(whole, project_id, now, self._rule)
             except InvalidPayload as error:
                 return wrong + error.details
             # Before anything reads the run further: no name that is hashed or dropped goes any way from here.

@@ -15,6 +15,7 @@ from msgspec import UnsetType
 from runtally.errors import BatchTooLarge, BodyTooLarge, Detail, InvalidJson, InvalidPayload
 from runtally.fields import WRONG, exact, parse_project_id, trimmed, with_whole_counts, wrong_fields
 from runtally.ingest.wire import Envelope, WireRun
+from runtally.models.run import StoredRun
 
 _envelope = msgspec.json.Decoder(Envelope)
 # Numbers in metadata stay decimals with the digits that were sent.
@@ -41,7 +42,8 @@ class BadRun:
     rest: WireRun | None
 
 
-DecodedRun = WireRun | BadRun
+DecodedRun = WireRun | StoredRun | BadRun
+"""A run as a format decodes it. Those whose fields are not the wire's make a `StoredRun`, which `complete` completes."""
 # Replace required fields that are missing or wrong, so that the others can be checked.
 _PLACEHOLDERS = {field.encode_name: msgspec.Raw(b'"-"') for field in msgspec.structs.fields(WireRun) if field.required}
 

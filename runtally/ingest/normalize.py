@@ -15,6 +15,8 @@ from msgspec import UNSET, UnsetType
 
 from runtally.errors import Detail, InvalidPayload
 from runtally.fields import (
+    EARLIEST,
+    MAX_AHEAD,
     MAX_COUNT,
     MAX_LABEL,
     MAX_NAME,
@@ -26,7 +28,7 @@ from runtally.fields import (
 )
 from runtally.ids import uuid7_text
 from runtally.ingest.timestamps import MUST_BE as TIMESTAMP_MUST_BE
-from runtally.ingest.timestamps import parse_timestamp
+from runtally.ingest.timestamps import UNTIMED, parse_timestamp
 from runtally.ingest.usage import Reported, fill_from_usage, reported_cost
 from runtally.ingest.wire import WireRun
 from runtally.models.run import Status, StoredRun
@@ -88,28 +90,55 @@ def normalize(sent: WireRun, project_id: str, now: datetime, rule: ContentRule) 
         run.service_tier = (sent.service_tier and sent.service_tier.strip().lower()) or None
         run.region = (sent.region and sent.region.strip()) or None
     if sent.tags:
-        run.tags = _distinct_tags(sent.tags)
+        run.tags = distinct_tags(sent.tags)
     if sent.prompt is not UNSET or sent.completion is not UNSET or sent.prompt_preview is not None:
         warnings += _dropped_content(sent, rule, wrong)
         run.prompt_preview = sent.prompt_preview if rule.keeps_preview else None
     _read_legacy(sent, run, wrong)
-    upstream_usd = whole_usd = None
-    if sent.metadata is not None:
-        run.metadata = _without_content(sent.metadata, rule, wrong, warnings)
-        if run.metadata is not None and not _READ.isdisjoint(sent.metadata):
-            upstream = _read_metadata(sent.metadata, run, wrong)
-            upstream_usd = upstream.usd
-            whole_usd = upstream.usd if upstream.is_whole else None
-            # Only what is left of the metadata is read: content that was dropped must not come back as a column.
-            _fill_from_labels(run, run.metadata)
-    if whole_usd is not None:
-        # Of a call with a key of one's own, clients report the aggregator's fee.
-        run.reported_cost_usd = whole_usd
+    upstream_usd = _take_metadata(sent.metadata, run, rule, wrong, warnings)
     if sent.timestamp:
         _read_timestamp(sent.timestamp, run, now, wrong)
     if wrong:
         raise InvalidPayload(details=tuple(wrong))
     return NormalRun(run, upstream_usd, tuple(warnings))
+
+
+def complete(run: StoredRun, now: datetime, rule: ContentRule) -> NormalRun:
+    """Return a run that a format made itself, at `UNTIMED` if its time is unknown, as it will be stored.
+
+    Raises `InvalidPayload` as `normalize` does.
+    """
+    wrong: list[Detail] = []
+    warnings: list[str] = []
+    run.created_at = now
+    if run.units is not None:
+        run.units = read_units(run.units, wrong)
+    upstream_usd = _take_metadata(run.metadata, run, rule, wrong, warnings)
+    if run.occurred_at == UNTIMED:
+        run.occurred_at = now
+    elif not EARLIEST <= run.occurred_at <= now + MAX_AHEAD:
+        wrong.append(Detail("timestamp", TIMESTAMP_MUST_BE))
+    if wrong:
+        raise InvalidPayload(details=tuple(wrong))
+    return NormalRun(run, upstream_usd, tuple(warnings))
+
+
+def _take_metadata(
+    metadata: dict[str, Any] | None, run: StoredRun, rule: ContentRule, wrong: list[Detail], warnings: list[str]
+) -> Decimal | None:
+    """Set the run's metadata without content, and fill empty fields from it. Returns the total that a vendor reported."""
+    if metadata is None:
+        return None
+    run.metadata = _without_content(metadata, rule, wrong, warnings)
+    if run.metadata is None or _READ.isdisjoint(metadata):
+        return None
+    upstream = _read_metadata(metadata, run, wrong)
+    # Only what is left of the metadata is read: content that was dropped must not come back as a column.
+    _fill_from_labels(run, run.metadata)
+    if upstream.is_whole and upstream.usd is not None:
+        # Of a call with a key of one's own, clients report the aggregator's fee.
+        run.reported_cost_usd = upstream.usd
+    return upstream.usd
 
 
 def _dropped_content(sent: WireRun, rule: ContentRule, wrong: list[Detail]) -> Iterator[str]:
@@ -169,7 +198,7 @@ def _fill_from_labels(run: StoredRun, metadata: Mapping[str, Any]) -> None:
         run.time_to_first_token_ms = _milliseconds(metadata["timeToFirstTokenMs"])
 
 
-def _distinct_tags(tags: Iterable[str]) -> list[str] | None:
+def distinct_tags(tags: Iterable[str]) -> list[str] | None:
     """Return each tag once, without surrounding blanks; None when none is left."""
     return list(dict.fromkeys(tag for text in tags if (tag := text.strip()))) or None
 
@@ -192,7 +221,7 @@ def _tags(value: object) -> list[str] | None:
         return None
     if not all(isinstance(tag, str) and len(tag) <= MAX_LABEL for tag in value):
         return None
-    return _distinct_tags(value)
+    return distinct_tags(value)
 
 
 def _label(value: object) -> str | None:

@@ -24,6 +24,8 @@ _DAY_OF_YEAR = re.compile(r"^(\d{4})-?(\d{3})(?![\d-])", re.ASCII)
 # digits are read.
 _PART = re.compile(r"(?<=[T ])((?:[01]\d|2[0-3])(:?\d\d)?)[.,](\d{1,20})\d*", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+UNTIMED = datetime.max.replace(tzinfo=UTC)
+"""The time of a run that a format made without knowing when it was."""
 # Read as seconds this is the year 5138, read as milliseconds the year 1973. No run was made in either.
 _FIRST_MILLISECONDS = Decimal(10) ** 11
 
@@ -39,6 +41,11 @@ def parse_timestamp(text: str, now: datetime) -> datetime | None:
     except (ValueError, OverflowError):
         return None
     return moment if EARLIEST <= moment <= now + MAX_AHEAD else None
+
+
+def from_nanoseconds(nanoseconds: int) -> datetime:
+    """Return the moment, cut to the microsecond, that is so many nanoseconds after 1970; `UNTIMED` for 0."""
+    return _EPOCH + timedelta(microseconds=nanoseconds // 1_000) if nanoseconds else UNTIMED
 
 
 def _from_number(text: str) -> datetime:

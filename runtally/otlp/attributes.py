@@ -5,7 +5,8 @@ not in the table are never decoded. `docs/opentelemetry.md` shows it to users.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from functools import lru_cache
+from typing import Any, TypeAlias
 
 from runtally.otlp import parse
 from runtally.otlp.parse import Found, Parser
@@ -266,26 +267,7 @@ _LANGSMITH_KEYS = "ls_"
 _REPEATED = frozenset({"session_id", "user_id"})
 
 
-class _Source(NamedTuple):
-    """What an attribute fills: fields, each with the attribute's place among those that fill it and with a parser."""
-
-    parts: Callable[[Value], Found] | None
-    """The function that reads all fields of an attribute that holds several; else None."""
-    fields: tuple[tuple[str, int, Parser], ...]
-
-
-def _sources() -> Mapping[str, _Source]:
-    sources: dict[str, _Source] = {}
-    for field, (parser, _, names) in FIELDS.items():
-        for rank, name in enumerate(names):
-            known = sources.get(name, _Source(PARTS.get(name), ()))
-            sources[name] = known._replace(fields=(*known.fields, (field, rank, parser)))
-    return sources
-
-
-_SOURCES = _sources()
-_LAST = len(_SOURCES)
-OF_SPAN = frozenset({*_SOURCES, *KINDS, LEVEL})
+OF_SPAN = frozenset({*(name for _, _, names in FIELDS.values() for name in names), *KINDS, LEVEL})
 _NEVER_FREE = frozenset(name for name in OF_SPAN if not name.startswith(FREE_PREFIXES))
 MODEL_NAMES = FIELDS["model"][2]
 COUNTS = frozenset({"input", "output"})
@@ -310,18 +292,30 @@ def read_resource(attributes: Attributes) -> Facts:
 def read_facts(attributes: Attributes, of_resource: Facts) -> Facts:
     """Read the fields from the attributes of a span, and where they are missing from its resource."""
     facts: Facts = {**of_resource}
-    ranks: dict[str, int] = {}
-    for name, value in attributes.items():
-        source = _SOURCES.get(name)
-        if source is None:
-            continue
-        parts = source.parts(value) if source.parts else None
-        for field, rank, parser in source.fields:
-            if rank < ranks.get(field, _LAST):
-                found = parser(value) if parts is None else parts.get(field)
-                if found is not None:
-                    facts[field], ranks[field] = found, rank
+    parts: dict[str, Found] = {}
+    for field, sources in _filled_by(tuple(filter(OF_SPAN.__contains__, attributes))):
+        for name, parser in sources:
+            if parser is None:
+                if name not in parts:
+                    parts[name] = PARTS[name](attributes[name])
+                found = parts[name].get(field)
+            else:
+                found = parser(attributes[name])
+            if found is not None:
+                facts[field] = found
+                break
     return facts
+
+
+# An instrumentation writes the same attributes in all its spans.
+@lru_cache(1_024)
+def _filled_by(names: tuple[str, ...]) -> tuple[tuple[str, tuple[tuple[str, Parser | None], ...]], ...]:
+    """Return which fields attributes fill: each by the first that has a value, by its parser or as one of several `PARTS`."""
+    return tuple(
+        (field, sources)
+        for field, (parser, _, known) in FIELDS.items()
+        if (sources := tuple((name, None if name in PARTS else parser) for name in known if name in names))
+    )
 
 
 def read_free(attributes: Attributes, more: frozenset[str]) -> Mapping[str, Value]:

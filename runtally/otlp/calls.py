@@ -102,7 +102,7 @@ def normalize_tokens(facts: Facts, *, has_failed: bool) -> None:
     if facts.get("audio_cached") and "audio_input" in facts:
         # Cached audio is counted as both, and charged as cached.
         facts["audio_input"] = max(facts["audio_input"] - facts["audio_cached"], 0)
-    beside_input = _sum(facts, "cached", "written")
+    beside_input = facts.get("cached", 0) + facts.get("written", 0)
     reasoning = facts.get("reasoning", 0)
     tokens_in, tokens_out = facts.get("input", 0), facts.get("output", 0)
     total = facts.get("total")
@@ -174,10 +174,6 @@ def _since(start: int, moment: str) -> int | None:
 def latency_ms(start: int, end: int) -> int | None:
     """Return the latency in milliseconds; None unless both times are known and in their order."""
     return round((end - start) / _NS_PER_MS) if 0 < start <= end else None
-
-
-def _sum(facts: Facts, *fields: str) -> int:
-    return sum(facts.get(field, 0) for field in fields)
 
 
 def _keep(facts: Facts, field: str, tokens: int) -> None:

@@ -105,7 +105,7 @@ class Lineage:
 
 
 def _people_of(attributes: Attributes) -> People:
-    facts = read_facts({name: value for name, value in attributes.items() if name in _PEOPLE}, {})
+    facts = read_facts({name: attributes[name] for name in _PEOPLE & attributes.keys()}, {})
     return facts.get("session"), facts.get("user")
 
 

@@ -36,6 +36,8 @@ _Sent = TypeVar("_Sent")
 
 def count(value: Value) -> int | None:
     """Parse a whole number from 0 to 2^53 - 1, also from a double or from digits."""
+    if type(value) is int:
+        return value if 0 <= value <= MAX_COUNT else None
     if isinstance(value, str):
         digits = value.strip()
         if not (digits.isascii() and digits.isdecimal() and len(digits) <= _MAX_DIGITS):
@@ -45,8 +47,8 @@ def count(value: Value) -> int | None:
         if not value.is_integer():
             return None
         value = int(value)
-    # In Python a boolean is an int.
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT else None
+    # In Python a boolean is an int, and of another type.
+    return value if type(value) is int and 0 <= value <= MAX_COUNT else None
 
 
 def amount(value: Value) -> Decimal | None:
@@ -70,7 +72,7 @@ def name(value: Value) -> str | None:
 def text(value: Value) -> str | None:
     """Parse a text that fits into metadata; a longer one is left out."""
     found = value.strip() if isinstance(value, str) else name(value)
-    return found if found and is_kept(found) else None
+    return found if found and len(found) <= MAX_NAME and "\0" not in found else None
 
 
 def provider(value: Value) -> str | None:

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from runtally.audit import Actor
@@ -35,7 +36,7 @@ from runtally.otlp.clients import ClientCounter
 from runtally.otlp.nesting import Below, Lineage, brief, joined, keep_innermost
 from runtally.otlp.origins import Origins, ProjectRule, valid_project
 from runtally.otlp.recent import Recent, SpanPlace
-from runtally.otlp.runs import INVALID_ID, wire_run
+from runtally.otlp.runs import INVALID_ID, stored_run
 from runtally.otlp.spans import counts_apart, has_failed, is_call, vendor_of
 from runtally.otlp.twins import keep_one_of_each
 from runtally.otlp.values import LogRecord, Malformed, Metric, Rules, Span, Wanted
@@ -302,7 +303,7 @@ class Receiver:
             accepted: list[NormalRun] = []
             for turn in range(0, len(piece), _TURN):
                 few = piece[turn : turn + _TURN]
-                runs = [wire_run(call, self._dropped) for call in few]
+                runs = [stored_run(call, self._dropped) for call in few]
                 prepared = await self._ingest.prepare(project_id, runs, takes_turns=False)
                 accepted += prepared.accepted
                 bad = {run.index for run in prepared.rejected}
@@ -330,13 +331,13 @@ def _still_to_come(
 ) -> Iterator[tuple[SpanPlace, Below]]:
     """Yield the spans above stored calls that are not in this request, with those calls."""
     places: dict[SpanPlace, Below] = {}
-    for (project_id, key), calls in [
-        *(((call.project_id, call.key), (brief(call),)) for call in stored),
-        *above.items(),
-    ]:
+    of_stored = (((call.project_id, call.key), call) for call in stored)
+    found: Iterator[tuple[SpanPlace, Call | Below]] = chain(of_stored, above.items())
+    for (project_id, key), calls in found:
         last = next((above for above in lineage.up(key) if lineage.is_unknown(above)), None)
         if last is not None:
-            places[project_id, last] = joined(places.get((project_id, last), ()), calls)
+            below = (brief(calls),) if isinstance(calls, Call) else calls
+            places[project_id, last] = joined(places.get((project_id, last), ()), below)
     yield from places.items()
 
 

@@ -1,17 +1,18 @@
 """Convert a call to the run that ingest stores: its fields, and the metadata that is allowed. Pure."""
 
 from collections.abc import Iterator, Mapping
-from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
 
 from runtally.client.fields import provider_and_model
 from runtally.errors import Detail
-from runtally.fields import MAX_LABEL, MAX_METADATA_BYTES, MAX_NAME, MAX_TAGS
-from runtally.ingest.decode import BadRun, DecodedRun
-from runtally.ingest.wire import WireRun
+from runtally.fields import MAX_LABEL, MAX_METADATA_BYTES, MAX_NAME, MAX_TAGS, trimmed
+from runtally.ingest.decode import BadRun
+from runtally.ingest.normalize import distinct_tags
+from runtally.ingest.timestamps import from_nanoseconds
+from runtally.models.run import StoredRun
+from runtally.money import to_usd
 from runtally.otlp.attributes import Facts
 from runtally.otlp.calls import Call
 from runtally.otlp.parse import is_kept
@@ -20,10 +21,7 @@ from runtally.otlp.values import Value
 from runtally.pricing.providers import stored_name
 from runtally.vendor_usage import tier_of
 
-_T = TypeVar("_T")
-
 UNKNOWN = "unknown"
-_NS_PER_US, _US_PER_SECOND = 1_000, 1_000_000
 _ROOM = MAX_METADATA_BYTES - 1_024
 
 INVALID_ID = Detail("spanId", "must be 8 bytes that are not all 0, in a trace whose id is 16 such bytes")
@@ -31,6 +29,29 @@ _NAME = f"must be a string of at most {MAX_NAME} characters, without NUL"
 
 # Ingest also reads the user and the session from these names.
 _WRITTEN = {"user": ("userId", "user_id"), "session": ("sessionId", "session_id")}
+_COLUMNS = {
+    "input": "input_tokens",
+    "output": "output_tokens",
+    "cached": "cached_input_tokens",
+    "written": "cache_write_tokens",
+    "reasoning": "reasoning_tokens",
+    "audio_input": "audio_input_tokens",
+    "audio_output": "audio_output_tokens",
+    "region": "region",
+    "first_token": "time_to_first_token_ms",
+    "experiment": "experiment_id",
+    "session": "session_id",
+    "user": "user_id",
+}
+_IDS = frozenset({"experiment_id", "session_id", "user_id"})
+# Fields that an operator may drop, by their names in metadata.
+_DROPPED = {
+    "session": "session_id",
+    "user": "user_id",
+    "tags": "tags",
+    "finishReason": "finish_reason",
+    "timeToFirstTokenMs": "time_to_first_token_ms",
+}
 # Facts that metadata has under other names, in the order in which it shows them.
 _METADATA = {
     "service": "service",
@@ -48,7 +69,7 @@ _METADATA = {
 }
 
 
-def wire_run(call: Call, dropped: frozenset[str] = frozenset()) -> DecodedRun:
+def stored_run(call: Call, dropped: frozenset[str] = frozenset()) -> StoredRun | BadRun:
     """Convert the call to a run, without what the operator drops by name; a `BadRun` if it is invalid."""
     facts = call.facts
     provider, provider_name = _provider(facts)
@@ -56,41 +77,34 @@ def wire_run(call: Call, dropped: frozenset[str] = frozenset()) -> DecodedRun:
     wrong = tuple(_faults(call, provider, model))
     if wrong:
         return BadRun(wrong, None)
-    # The field of a run is shorter than texts in metadata.
-    reason = next((text for text in facts.get("finish_reasons", ()) if len(text) <= MAX_LABEL), None)
-    tags = [tag for tag in facts.get("tags", ()) if len(tag) <= MAX_LABEL][:MAX_TAGS]
-    return WireRun(
-        run_id=call.run_id,
-        trace_id=call.trace_id or None,
-        provider=provider,
-        model=model,
-        timestamp=_timestamp(call.start) if call.start else None,
-        latency_ms=call.latency_ms,
+    moment = from_nanoseconds(call.start)
+    run = StoredRun(
+        project_id=call.project_id,
+        id=call.run_id,
+        occurred_at=moment,
+        provider=provider.strip(),
+        model=model.strip(),
         status=call.status,
-        error_code=call.error_code,
-        input_tokens=facts.get("input"),
-        output_tokens=facts.get("output"),
-        cached_input_tokens=facts.get("cached"),
-        cache_write_tokens=facts.get("written"),
-        reasoning_tokens=facts.get("reasoning"),
-        audio_input_tokens=facts.get("audio_input"),
-        audio_output_tokens=facts.get("audio_output"),
-        units=facts.get("units") or None,
-        service_tier=tier_of(facts.get("tier")),
-        region=facts.get("region"),
-        cost_usd=_amount(facts.get("cost")),
-        experiment_id=facts.get("experiment"),
-        session_id=_unless("session", dropped, facts.get("session")),
-        user_id=_unless("user", dropped, facts.get("user")),
-        tags=_unless("tags", dropped, tags or None),
-        finish_reason=_unless("finishReason", dropped, reason),
-        time_to_first_token_ms=_unless("timeToFirstTokenMs", dropped, facts.get("first_token")),
+        error_code=call.error_code or None,
+        latency_ms=call.latency_ms,
+        trace_id=call.trace_id or None,
         metadata=_metadata(call, provider_name, dropped) or None,
+        created_at=moment,
+        version=1,
     )
-
-
-def _unless(name: str, dropped: frozenset[str], value: _T | None) -> _T | None:
-    return None if name in dropped else value
+    for fact, value in facts.items():
+        if column := _COLUMNS.get(fact):
+            setattr(run, column, (trimmed(value) or None) if column in _IDS else value)
+    run.units = facts.get("units") or None
+    run.service_tier = tier_of(facts["tier"]) if "tier" in facts else None
+    run.reported_cost_usd = to_usd(facts["cost"]) if "cost" in facts else None
+    # The field of a run is shorter than texts in metadata.
+    run.finish_reason = next((text for text in facts.get("finish_reasons", ()) if len(text) <= MAX_LABEL), None)
+    if "tags" in facts:
+        run.tags = distinct_tags([tag for tag in facts["tags"] if len(tag) <= MAX_LABEL][:MAX_TAGS])
+    for name in dropped & _DROPPED.keys():
+        setattr(run, _DROPPED[name], None)
+    return run
 
 
 def _faults(call: Call, provider: str, model: str) -> Iterator[Detail]:
@@ -122,16 +136,6 @@ def _model(facts: Facts, provider: str) -> str:
     if slash and stored_name(head) == provider and provider_and_model(rest)[0] == provider:
         return rest
     return model
-
-
-def _timestamp(nanoseconds: int) -> str:
-    """Format Unix nanoseconds as seconds, to the microsecond."""
-    seconds, microseconds = divmod(nanoseconds // _NS_PER_US, _US_PER_SECOND)
-    return f"{seconds}.{microseconds:06}"
-
-
-def _amount(cost: Decimal | None) -> Raw | UnsetType:
-    return UNSET if cost is None else Raw(str(cost).encode())
 
 
 def _metadata(call: Call, provider_name: str | None, dropped: frozenset[str]) -> dict[str, Any]:

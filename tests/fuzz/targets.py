@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from copy import copy
 from datetime import UTC, datetime
 
 import msgspec
@@ -9,7 +10,7 @@ import msgspec
 from runtally.errors import RuntallyError
 from runtally.fields import EARLIEST, MAX_AHEAD
 from runtally.ingest.decode import BadRun, decode, inflate, read_envelope
-from runtally.ingest.normalize import normalize
+from runtally.ingest.normalize import complete, normalize
 from runtally.ingest.timestamps import parse_timestamp
 from runtally.ingest.wire import WireRun
 from runtally.models.run import StoredRun
@@ -17,7 +18,7 @@ from runtally.otlp import json, protobuf
 from runtally.otlp.attributes import wanted_of_resources, wanted_of_spans
 from runtally.otlp.nesting import Lineage, keep_innermost
 from runtally.otlp.receive import call_of
-from runtally.otlp.runs import wire_run
+from runtally.otlp.runs import stored_run
 from runtally.otlp.spans import is_call
 from runtally.otlp.twins import keep_one_of_each
 from runtally.otlp.values import Malformed, Rules, Span
@@ -44,10 +45,13 @@ def ingest(data: bytes) -> None:
                 _check_stored(run)
 
 
-def _check_stored(sent: WireRun) -> None:
+def _check_stored(sent: WireRun | StoredRun) -> None:
     for rule in RULES:
         with suppress(RuntallyError):
-            _check(normalize(sent, "project", NOW, rule).run)
+            if isinstance(sent, StoredRun):
+                _check(complete(copy(sent), NOW, rule).run)
+            else:
+                _check(normalize(sent, "project", NOW, rule).run)
 
 
 def _check(run: StoredRun) -> None:
@@ -82,7 +86,7 @@ def otlp(data: bytes) -> None:
     ]
     inner = keep_innermost(calls, lineage, {})
     for call in keep_one_of_each(inner):
-        run = wire_run(call)
+        run = stored_run(call)
         if isinstance(run, BadRun):
             assert run.details
         else:

@@ -8,13 +8,13 @@ import pytest
 
 from runtally.fields import camel
 from runtally.files import CHECKOUT
-from runtally.ingest.wire import WireRun
+from runtally.models.run import StoredRun
 from runtally.otlp import json, protobuf
 from runtally.otlp.attributes import wanted_of_resources, wanted_of_spans
 from runtally.otlp.nesting import Lineage, keep_innermost
 from runtally.otlp.receive import call_of
 from runtally.otlp.recent import Recent
-from runtally.otlp.runs import wire_run
+from runtally.otlp.runs import stored_run
 from runtally.otlp.spans import is_call
 from runtally.otlp.twins import keep_one_of_each
 from runtally.otlp.values import Rules, Span, Value
@@ -73,7 +73,7 @@ def request(*scopes: Json) -> Json:
     return {"resourceSpans": [{"resource": {"attributes": []}, "scopeSpans": list(scopes)}]}
 
 
-def runs_of(*scopes: Json, recent: Recent | None = None) -> list[WireRun]:
+def runs_of(*scopes: Json, recent: Recent | None = None) -> list[StoredRun]:
     body = request(*scopes)
     in_json, in_protobuf = (
         list(_runs(read, recent))
@@ -83,7 +83,7 @@ def runs_of(*scopes: Json, recent: Recent | None = None) -> list[WireRun]:
     return in_json
 
 
-def _runs(spans: Iterator[Span], recent: Recent | None) -> Iterator[WireRun]:
+def _runs(spans: Iterator[Span], recent: Recent | None) -> Iterator[StoredRun]:
     lineage, calls = Lineage(), []
     for each in spans:
         key = lineage.add(each, "p")
@@ -94,17 +94,17 @@ def _runs(spans: Iterator[Span], recent: Recent | None) -> Iterator[WireRun]:
     if recent:
         recent.add_people(lineage.people)
     for call in keep_one_of_each(kept):
-        run = wire_run(call)
-        assert isinstance(run, WireRun)
+        run = stored_run(call)
+        assert isinstance(run, StoredRun)
         yield run
 
 
-def the_run(*scopes: Json) -> WireRun:
+def the_run(*scopes: Json) -> StoredRun:
     (run,) = runs_of(*scopes)
     return run
 
 
-def has(run: WireRun, **fields: object) -> bool:
+def has(run: StoredRun, **fields: object) -> bool:
     shown = {name: getattr(run, name) for name in fields}
     assert shown == fields
     return True

@@ -8,18 +8,18 @@ import pytest
 
 from runtally.fields import MAX_METADATA_BYTES
 from runtally.ingest.decode import BadRun
-from runtally.ingest.wire import WireRun
+from runtally.models.run import StoredRun
 from runtally.otlp.attributes import read_facts
 from runtally.otlp.calls import latency_ms
 from runtally.otlp.origins import ProjectRule
-from runtally.otlp.runs import wire_run
+from runtally.otlp.runs import stored_run
 from runtally.otlp.values import Value
 from tests.unit.otlp.factories import MS, NOON, make_call
 
 
-def run_of(**facts: Any) -> WireRun:  # noqa: ANN401  # What is known of the call.
-    run = wire_run(make_call(**facts))
-    assert isinstance(run, WireRun)
+def run_of(**facts: Any) -> StoredRun:  # noqa: ANN401  # What is known of the call.
+    run = stored_run(make_call(**facts))
+    assert isinstance(run, StoredRun)
     return run
 
 
@@ -71,9 +71,9 @@ def test_a_call_without_a_model_has_an_unknown_one() -> None:
     call = make_call()
     del call.facts["model"]
 
-    run = wire_run(call)
+    run = stored_run(call)
 
-    assert isinstance(run, WireRun)
+    assert isinstance(run, StoredRun)
     assert (run.provider, run.model) == ("unknown", "unknown")
 
 
@@ -87,8 +87,8 @@ def test_all_that_is_known_is_in_its_field() -> None:
     assert (run.reasoning_tokens, run.audio_input_tokens, run.audio_output_tokens) == (3, 4, 5)
     assert (run.session_id, run.user_id, run.tags, run.experiment_id) == ("s", "u", ["a"], "e")
     assert (run.finish_reason, run.time_to_first_token_ms, run.latency_ms) == ("stop", 9, 1000)
-    assert run.cost_usd == msgspec.Raw(b"1E-7")
-    assert run.timestamp == f"{NOON // (1000 * MS)}.000000"
+    assert run.reported_cost_usd == Decimal("1E-7")
+    assert run.occurred_at.timestamp() == NOON / (1000 * MS)
 
 
 def test_metadata_has_these_names_and_no_others() -> None:
@@ -97,9 +97,9 @@ def test_metadata_has_these_names_and_no_others() -> None:
         "finish_reasons": ["stop"], "agent": "a", "tool": "t", "prompt_name": "p", "request_id": "i", "error_type": "x",
         "first_token": 9, "session": "s", "user": "u", "tags": ["t"],
     }  # fmt: skip
-    run = wire_run(make_call(parent=7, provider="OpenAI", **facts))
+    run = stored_run(make_call(parent=7, provider="OpenAI", **facts))
 
-    assert isinstance(run, WireRun)
+    assert isinstance(run, StoredRun)
     assert run.metadata == {
         "service": "s", "environment": "e", "release": "r", "instrumentation": "a", "operation": "o", "responseModel": "rm",
         "providerName": "OpenAI", "finishReasons": ["stop"], "streamed": True, "agent": "a", "tool": "t", "promptName": "p",
@@ -108,27 +108,27 @@ def test_metadata_has_these_names_and_no_others() -> None:
 
 
 def test_added_attributes_do_not_replace_metadata() -> None:
-    run = wire_run(make_call(service="shop", free={"service": "other", "feature": "search"}))
+    run = stored_run(make_call(service="shop", free={"service": "other", "feature": "search"}))
 
-    assert isinstance(run, WireRun)
+    assert isinstance(run, StoredRun)
     assert run.metadata == {"service": "shop", "instrumentation": "a", "feature": "search"}
 
 
 def test_an_operator_drops_what_they_name() -> None:
     call = make_call(session="s", user="u", tags=["a"], service="shop", free={"user_id": "u", "feature": "x"})
 
-    run = wire_run(call, frozenset({"user", "session", "tags", "service", "feature"}))
+    run = stored_run(call, frozenset({"user", "session", "tags", "service", "feature"}))
 
-    assert isinstance(run, WireRun)
+    assert isinstance(run, StoredRun)
     assert (run.session_id, run.user_id, run.tags) == (None, None, None)
     assert run.metadata == {"instrumentation": "a"}
 
 
 def test_metadata_that_is_too_large_loses_the_last_added_attributes() -> None:
     free: dict[str, Value] = {f"key-{number}": ["\U0001f600" * 250] * 2 for number in range(32)}
-    run = wire_run(make_call(service="shop", free=free))
+    run = stored_run(make_call(service="shop", free=free))
 
-    assert isinstance(run, WireRun)
+    assert isinstance(run, StoredRun)
     assert run.metadata is not None
     assert run.metadata["service"] == "shop"
     assert "key-0" in run.metadata
@@ -161,7 +161,7 @@ def test_long_tags_and_reasons_are_left_out() -> None:
 @pytest.mark.parametrize("value", ["x" * 257, "a\0b"])
 def test_an_invalid_name_is_reported_without_the_value(field: str, path: str, value: str) -> None:
     facts: dict[str, Any] = {field: value}
-    run = wire_run(make_call(**facts))
+    run = stored_run(make_call(**facts))
 
     assert isinstance(run, BadRun)
     assert [detail.path for detail in run.details] == [path]
