@@ -449,6 +449,21 @@ def test_what_a_tool_was_called_with_is_not_taken_for_a_calls_counts(tmp_path: P
     assert [run["outputTokens"] for run in runs_of(tmp_path)] == [501, 502]
 
 
+def test_a_forks_copy_without_counts_does_not_stand_for_the_call(tmp_path: Path) -> None:
+    folder = tmp_path / ".claude/projects/p"
+    copy = claude_line("req_1", 1, sessionId="a-fork", requestSessionId="s-1")
+    names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
+    copy["message"]["usage"].update(dict.fromkeys(names, 0))
+    write_lines(folder / "a-fork.jsonl", copy, claude_line("req_2", 2, sessionId="a-fork"))
+    write_lines(folder / "s-1.jsonl", claude_line("req_1", 1))
+
+    runs = runs_of(tmp_path)
+    assert [(run["sessionId"], run["inputTokens"]) for run in runs] == [("a-fork", 2_176), ("s-1", 2_173)]
+
+    (folder / "s-1.jsonl").unlink()  # Without the original, that there was a call is all that is known.
+    assert [(run["sessionId"], run["inputTokens"]) for run in runs_of(tmp_path)] == [("a-fork", 2_176), ("s-1", 0)]
+
+
 def test_of_an_answer_whose_blocks_have_counts_so_far_the_largest_count(tmp_path: Path) -> None:
     blocks = [claude_line("req_1", number, timestamp=f"2026-11-20T10:00:0{number}.250Z") for number in range(3)]
     write_lines(tmp_path / ".claude/projects/p/s-1.jsonl", *blocks)

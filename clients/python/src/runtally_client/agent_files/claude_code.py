@@ -36,15 +36,24 @@ _NO_REGION = {None, "", "global", "not_available"}
 def read(home: Home, notes: Notes) -> Iterator[Run]:
     """Yield each call of each session once, subagents included."""
     folders = [home.folder(".claude", "CLAUDE_CONFIG_DIR"), home.folder(".config/claude", "CLAUDE_CONFIG_DIR")]
-    seen: set[tuple[object, ...]] = set()
+    seen: set[_Key] = set()
+    # A fork of a compacted session has copies of answers without their counts.
+    empty: dict[_Key, list[Run]] = {}
     reader = _Reader()
     for folder in dict.fromkeys(folders):
         paths = reading.files(folder / "projects", "*.jsonl", notes)
         for calls in reading.each(home, paths, reader.calls, notes):
             for key, runs in calls:
-                if key not in seen:
+                if key in seen:
+                    continue
+                if any(run["status"] == "success" and not (run["inputTokens"] or run["outputTokens"]) for run in runs):
+                    empty[key] = runs
+                else:
                     seen.add(key)
                     yield from runs
+    for key, runs in empty.items():
+        if key not in seen:
+            yield from runs
 
 
 class _Reader:
@@ -163,14 +172,17 @@ def _counts(usage: dict[str, Any]) -> dict[str, int]:
     """Return the counts of a usage by a run's fields and units."""
     parts = part(usage, "cache_creation")
     of_an_hour, cached = count(parts, "ephemeral_1h_input_tokens"), count(usage, "cache_read_input_tokens")
-    written = count(usage, "cache_creation_input_tokens") or count(parts, "ephemeral_5m_input_tokens") + of_an_hour
+    if "cache_creation_input_tokens" in usage:
+        written = count(usage, "cache_creation_input_tokens")
+    else:
+        written = count(parts, "ephemeral_5m_input_tokens") + of_an_hour
     return {
         "inputTokens": count(usage, "input_tokens") + cached + written,
         "cachedInputTokens": cached,
         "cacheWriteTokens": written,
         "outputTokens": count(usage, "output_tokens"),
         "reasoningTokens": count(part(usage, "output_tokens_details"), "thinking_tokens"),
-        "cacheWrite1h": of_an_hour,
+        "cacheWrite1h": min(of_an_hour, written),
         "webSearch": count(part(usage, "server_tool_use"), "web_search_requests"),
     }
 
