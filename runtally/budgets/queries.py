@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from runtally.budgets.use import BudgetTerms, BurnDown, Month, Place, Recent, Use, pace_since
+from runtally.budgets.use import BudgetTerms, Month, Place, Recent, Use, pace_since
 from runtally.clock import DAY, HOUR, start_of_day
 from runtally.db.combined import gathered
 from runtally.db.database import Connection
@@ -70,18 +70,6 @@ SELECT project_id
    AND ($1::text IS NULL OR project_id = $1)
 """
 
-# A run from a clock that is ahead of ours belongs to today, so that the days add up to the spending of the month.
-SELECT_DAYS = f"""
-  SELECT least(floor(date_part('epoch', bucket - $2::timestamptz) / 86400)::int, $4::int) AS day,
-         sum(cost_usd) AS cost_usd
-    FROM rollup_totals
-   WHERE project_id = $1
-     AND grain = {_DAYS}
-     AND bucket >= $2
-     AND bucket < $3::timestamptz
-GROUP BY 1
-"""
-
 
 async def select_budgeted(connection: Connection, project_id: str | None) -> frozenset[str]:
     """Read which projects have a budget: of all projects, or of this one."""
@@ -135,15 +123,6 @@ async def _select(
     )
 
 
-async def select_days(connection: Connection, project_id: str, now: datetime) -> tuple[Decimal, ...]:
-    """Read the cost of each day of the month, from the first until today."""
-    month = Month.of(now)
-    today = month.day_of(now)
-    rows = await connection.fetch(SELECT_DAYS, project_id, month.start, month.end, today)
-    costs = {row["day"]: row["cost_usd"] for row in rows}
-    return tuple(costs.get(number, Decimal(0)) for number in range((now - month.start) // DAY + 1))
-
-
 async def get_use(
     connection: Connection, project_id: str, now: datetime, others: Sequence[Connection] = ()
 ) -> Use | None:
@@ -160,12 +139,6 @@ async def read_basis(
         await select_spending(connection, project_id, now, others),
         await select_spending(connection, project_id, last_month, others),
     )
-
-
-async def get_burn_down(connection: Connection, project_id: str, now: datetime) -> BurnDown | None:
-    """Return the burn-down of the project's budget; None if it has none."""
-    use = await get_use(connection, project_id, now)
-    return None if use is None else BurnDown(use, await select_days(connection, project_id, now))
 
 
 # Parameter: a project, or NULL for all.

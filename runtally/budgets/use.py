@@ -4,7 +4,6 @@ The forecast is the spending so far, and for the rest of the month the pace of t
 that each weekday counts once. A younger project has its pace since its first run.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -127,38 +126,6 @@ class Use:
             return None
         microsecond = timedelta(microseconds=1)
         return in_proportion(self.recent.usd, time // microsecond, (self.now - self.recent.since) // microsecond)
-
-
-@dataclass(frozen=True, slots=True)
-class BurnDown:
-    """A budget's use, and the spending of each day of the month."""
-
-    use: Use
-    spent_by_day_usd: Sequence[Decimal]
-    """Spending by day, from the first of the month until today."""
-
-    @property
-    def left_by_day_usd(self) -> tuple[Decimal, ...]:
-        """The amount left of the budget at the end of each day so far; for today, now."""
-        left, levels = self.use.amount_usd, []
-        for spent in self.spent_by_day_usd:
-            left -= spent
-            levels.append(left)
-        return tuple(levels)
-
-    @property
-    def forecast_by_day_usd(self) -> tuple[Decimal, ...]:
-        """The forecast of what is left at the end of today and of each following day; empty without a forecast."""
-        use, month = self.use, self.use.month
-        if use.forecast_usd is None:
-            return ()
-        rest, whole = use.forecast_usd - use.spent_usd, (month.end - use.now) // timedelta(microseconds=1)
-        ends = (
-            month.start + number * timedelta(days=1) for number in range(len(self.spent_by_day_usd), month.days + 1)
-        )
-        return tuple(
-            use.left_usd - in_proportion(rest, (end - use.now) // timedelta(microseconds=1), whole) for end in ends
-        )
 
 
 Place: TypeAlias = tuple[str, str, str, str]

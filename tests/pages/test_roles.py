@@ -145,7 +145,6 @@ NEEDED = {
     "GET /breakdown": Scope.METRICS_READ,
     "GET /breakdown.csv": Scope.METRICS_READ,
     "GET /charts/<any(cost,costPerSuccess,runs,errors,failed,latency,tokens,cache):name>.json": Scope.METRICS_READ,
-    "GET /charts/budget.json": Scope.METRICS_READ,
     "GET /charts/cache-use.json": Scope.METRICS_READ,
     "GET /charts/cost-lines.json": Scope.METRICS_READ,
     "GET /charts/failures.json": Scope.METRICS_READ,

@@ -6,7 +6,7 @@ people look for, counted in buckets from the window's start.
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import ROUND_CEILING, Decimal
 
 from msgspec import Struct
 
@@ -60,19 +60,6 @@ def money(highest_usd: Decimal) -> Ticks:
         return _ticks(steps, [f"${text}" for text in _short(steps)])
     digits = _decimals(steps)
     return _ticks(steps, ["$0", *(f"${step:,.{max(digits, 2) if digits else 0}f}" for step in steps[1:])])
-
-
-def balance(lowest_usd: Decimal, highest_usd: Decimal) -> Ticks:
-    """Choose ticks for money, which may begin below zero."""
-    if lowest_usd >= 0:
-        return money(highest_usd)
-    step = max(_round_step(highest_usd - lowest_usd), _LEAST_STEP_USD)
-    first = (lowest_usd / step).to_integral_value(ROUND_FLOOR)
-    last = (highest_usd / step).to_integral_value(ROUND_CEILING)
-    steps = [step * (first + number) for number in range(int(last - first) + 1)]
-    digits = _decimals(steps)
-    size = max(digits, 2) if digits else 0
-    return _ticks(steps, [f"{formats.MINUS if each < 0 else ''}${abs(each):,.{size}f}" for each in steps])
 
 
 def count(highest: Decimal) -> Ticks:
@@ -157,12 +144,6 @@ def _moment_label(at: datetime, length: timedelta) -> str | None:
     if length > _LONGEST_WITH_DAYS:
         return formats.date(at) if not at.weekday() else None
     return formats.clock(at) if at.hour or at.minute else formats.weekday(at)
-
-
-def days(starts: Sequence[datetime]) -> Ticks:
-    """The middles of the Mondays among days."""
-    shown = [(number, start) for number, start in enumerate(starts) if start.weekday() == 0]
-    return Ticks(tuple(number + 0.5 for number, _ in shown), tuple(formats.date(start) for _, start in shown))
 
 
 def _round_step(highest: Decimal) -> Decimal:

@@ -86,14 +86,6 @@ def lines() -> Spec:
     return Spec("lines")
 
 
-def burn_down() -> Spec:
-    """Return the spec of a burn-down: a line (left: x, y), a dot for now, a forecast line, and a straight line (even).
-
-    All may go below zero, where another line lies (nothing).
-    """
-    return Spec("burn-down")
-
-
 @cache
 def built() -> Mapping[str, str]:
     """Have every spec built by `vega`, once: by kind, JSON text up to the parameters, which come last but for the rows."""

@@ -38,7 +38,6 @@ def main() -> None:
         "bars": bars(),
         "line": line(ANY_SLOT),
         "lines": lines(),
-        "burn-down": burn_down(),
     }
     try:
         sys.stdout.write(_json(built))
@@ -125,20 +124,6 @@ def _marks() -> Iterator[alt.Chart]:
         yield labels.mark_text(**placed, fill=variable("text2"))
 
 
-def burn_down() -> str:
-    def way(name: str, **look: Any) -> alt.Chart:  # noqa: ANN401  # Whatever a line of Altair may look like.
-        chart: alt.Chart = _layer(name).mark_line(**look).encode(x=_x("x"), y=_y("y", lowest="ys[0]"))
-        return chart
-
-    nothing = _layer("nothing").mark_rule(stroke="var(--text3)", strokeWidth=1).encode(y=_y("y", lowest="ys[0]"))
-    even = way("even", stroke="var(--text3)", strokeWidth=1.25, strokeDash=[2, 3])
-    forecast = way("forecast", stroke="var(--c1)", strokeWidth=1.75, strokeDash=[5, 4])
-    left = way("left", stroke="var(--c1)", strokeWidth=2, strokeJoin="round", strokeCap="round")
-    now = _layer("now").mark_circle(color="var(--c1)", size=64, stroke="var(--surface)", strokeWidth=2, opacity=1)
-    dot = now.encode(x=_x("x"), y=_y("y", lowest="ys[0]"))
-    return _spec(nothing, even, forecast, left, dot, _pointer(_hovered()))
-
-
 _FILLS = (*SLOTS, INPUT, OUTPUT, OTHER, WARN, BAD)
 _COLOURS = alt.Scale(domain=_FILLS, range=[variable(slot) for slot in _FILLS])
 
@@ -172,7 +157,7 @@ def _x(field: str) -> alt.X:
     return alt.X(f"{field}:Q", axis=axis, scale=alt.Scale(domain=alt.ExprRef("ends"), nice=False, zero=False))
 
 
-def _y(field: str, *, lowest: str = "0") -> alt.Y:
+def _y(field: str) -> alt.Y:
     axis = alt.Axis(
         grid=True,
         labelLimit=140,
@@ -181,7 +166,7 @@ def _y(field: str, *, lowest: str = "0") -> alt.Y:
         labelExpr="y_labels[indexof(ys, datum.value)]",
         labelOverlap=False,
     )
-    scale = alt.Scale(domainMin=alt.ExprRef(lowest), domainMax=alt.ExprRef("top"), zero=False, nice=False)
+    scale = alt.Scale(domainMin=alt.ExprRef("0"), domainMax=alt.ExprRef("top"), zero=False, nice=False)
     return alt.Y(f"{field}:Q", axis=axis, scale=scale)
 
 

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtally.budgets.use import LEAST, PACE, BurnDown, Month, Recent, Use, pace_since
+from runtally.budgets.use import LEAST, PACE, Month, Recent, Use, pace_since
 from runtally.money import to_usd
-from webapp.charts.costs import burn_down
 from webapp.pages.project.budget_line import Level, budget_line, level_of
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -122,26 +121,6 @@ def test_the_highest_share_that_is_reached_counts(spent: str, reached: int | Non
     assert make_use(100, spent).reached_percent() == reached
 
 
-@given(amounts, st.lists(costs, min_size=1, max_size=30), costs)
-def test_the_burn_down_starts_whole_ends_with_the_forecast_and_has_a_row_for_each_day(
-    amount: Decimal, days: list[Decimal], recent: Decimal
-) -> None:
-    now = NOW.replace(day=len(days))
-    budget = BurnDown(make_use(amount, sum(days, Decimal(0)), recent=recent, now=now), days)
-
-    chart = burn_down(budget)
-
-    assert budget.left_by_day_usd[-1] == budget.use.left_usd
-    assert budget.use.forecast_usd is not None
-    assert budget.forecast_by_day_usd[-1] == amount - budget.use.forecast_usd
-    assert list(budget.forecast_by_day_usd) == sorted(budget.forecast_by_day_usd, reverse=True)
-    assert len(chart.table.rows) == len(chart.tips) == 30
-    assert [point["x"] for point in chart.datasets["forecast"]] == [len(days) - 0.5, *range(len(days), 31)]
-    lowest = min(float(point["y"]) for name in ("left", "forecast") for point in chart.datasets[name])  # type: ignore[arg-type]  # Numbers.
-    assert chart.ticks[1].values[0] <= lowest * 0.99999 or lowest >= 0
-    assert chart.ticks[1].values[-1] >= float(amount) * 0.99999
-
-
 @pytest.mark.parametrize(
     ("use", "level", "used", "pace", "rest"),
     [
@@ -198,22 +177,6 @@ def test_a_budget_is_used_up_within_the_month_or_not_at_all(
     amount: str | int, spent: int, recent: int | None, is_used_up: bool
 ) -> None:
     assert (make_use(amount, spent, recent=recent).used_up_at is not None) is is_used_up
-
-
-def test_the_burn_down_of_a_month_day_by_day() -> None:
-    now = datetime(2026, 11, 27, 12, tzinfo=UTC)
-    budget = BurnDown(
-        Use("p", Decimal(100), (), now, Decimal(60), Recent(now - PACE, Decimal(14)), 0), [Decimal(2)] * 27
-    )
-
-    assert budget.left_by_day_usd[:3] == (Decimal(98), Decimal(96), Decimal(94))
-    assert len(budget.left_by_day_usd) == 27
-    # $40 are left; half of today and three days are to come at $2 a day.
-    assert budget.forecast_by_day_usd == (Decimal(39), Decimal(37), Decimal(35), Decimal(33))
-
-
-def test_without_a_pace_there_is_no_forecast_by_day() -> None:
-    assert BurnDown(make_use(100, 60), [Decimal(60)]).forecast_by_day_usd == ()
 
 
 def test_the_pace_begins_at_a_quarter_of_a_day() -> None:

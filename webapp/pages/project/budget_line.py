@@ -5,11 +5,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from runtally.budgets.use import LEAST, BurnDown, Use
+from runtally.budgets.use import LEAST, Use
 from webapp import formats
-from webapp.addresses import address_of
-from webapp.charts.costs import burn_down
-from webapp.report import ChartPart
 
 
 class Level(StrEnum):
@@ -38,12 +35,6 @@ class BudgetLine(Struct, frozen=True):
     alerts_at: tuple[float, ...]
     warning: str
     is_minimum: bool
-
-
-class BudgetPart(ChartPart, frozen=True, kw_only=True):
-    """The budget's chart, and its line."""
-
-    line: BudgetLine
 
 
 def budget_line(use: Use) -> BudgetLine:
@@ -87,11 +78,6 @@ def _round_up(usd: Decimal) -> Decimal:
     """Round up to two digits, and to a cent at least."""
     step = max(Decimal(1).scaleb(usd.adjusted() - 1), Decimal("0.01"))
     return (usd / step).to_integral_value(ROUND_CEILING) * step
-
-
-def budget_part(budget: BurnDown) -> BudgetPart:
-    src = address_of("project.budget_chart", {"project": budget.use.project_id})
-    return BudgetPart(burn_down(budget), src, line=budget_line(budget.use))
 
 
 def level_of(use: Use) -> Level:

@@ -15,8 +15,8 @@ from api.metric_badge import LABELS
 from runtally.access import embeds, projects
 from runtally.access.queries import RecentChanges
 from runtally.access.scopes import Scope, demand, may
-from runtally.budgets.queries import get_burn_down
-from runtally.budgets.use import BurnDown
+from runtally.budgets.queries import get_use
+from runtally.budgets.use import Use
 from runtally.errors import DimensionNotTracked, NotFound
 from runtally.models.run import Status
 from runtally.runs.failures import read_kinds
@@ -34,13 +34,12 @@ from webapp import zone
 from webapp.addresses import address_of, here, path_to, requested_project, safe_path, url_of
 from webapp.caching import recent_changes, unchanged
 from webapp.charts.chart import Chart
-from webapp.charts.costs import burn_down
 from webapp.charts.metrics import Metric, name_of
-from webapp.pages.panel.chart_answer import charted_project, payload_of, picture_of
+from webapp.pages.panel.chart_answer import payload_of, picture_of
 from webapp.pages.panel.grouping import read_chart_groups, read_names, read_page_groups
 from webapp.pages.panel.marks import all_marks, read_moments
 from webapp.pages.panel.panel import Panel, main_chart, overview_name, panel_of, refused_panel
-from webapp.pages.project.budget_line import BudgetPart, budget_part
+from webapp.pages.project.budget_line import BudgetLine, budget_line
 from webapp.pages.project.frame import tab_urls_of
 from webapp.pages.project.settings import PATH
 from webapp.pages.runs.rows import HIGHEST, RunList, highest_of
@@ -72,19 +71,6 @@ async def chart(name: str) -> ResponseReturnValue:
             return known
         view = view.replace(range=await readable(snapshots, view.range, view.project_id, window.now))
         drawn = await read_chart(reader, Metric(name), view)
-    return await payload_of(drawn)
-
-
-@blueprint.get("/charts/budget.json")
-@signed_in
-async def budget_chart() -> ResponseReturnValue:
-    """Return the rest of the project's budget, day by day until the end of the month."""
-    project_id = charted_project()
-    async with services().cells.of(project_id).database.snapshot() as connection:
-        budget = await get_burn_down(connection, project_id, services().clock())
-    if budget is None:
-        raise NotFound("This project has no budget.")
-    drawn = burn_down(budget)
     return await payload_of(drawn)
 
 
@@ -231,7 +217,7 @@ class ProjectPage(Page, frozen=True):
     overview_name: str
     overview_url: str
     tab_urls: Mapping[str, str]
-    budget: BudgetPart | None
+    budget: BudgetLine | None
     dropped_before: datetime | None
     """Since when there are single runs, where the report reaches further back."""
     is_archived: bool
@@ -263,7 +249,7 @@ async def project(project_id: str) -> ResponseReturnValue:
         try:
             found, budget, extremes, releases = await reader.reads.together(
                 project_report(reader, window, view.filter),
-                get_burn_down(reader.connection, project_id, now),
+                get_use(reader.connection, project_id, now),
                 _extremes(reader, view),
                 read_moments(reader, window, view.filter.tag),
             )
@@ -284,7 +270,7 @@ async def project(project_id: str) -> ResponseReturnValue:
         releases=releases,
         kinds=kinds,
         # A budget is of all runs.
-        forecast_usd=budget.use.forecast_usd if budget and not view.filter.is_narrowed else None,
+        forecast_usd=budget.forecast_usd if budget and not view.filter.is_narrowed else None,
     )
     embed = embed_panel(view, found.project, changes, found.report)
     return await render(_page(found.project, panel, view, budget, embed, highest_of(extremes, now)))
@@ -294,7 +280,7 @@ def _page(  # noqa: PLR0913, PLR0917  # The parts of the page.
     project: KnownProject,
     panel: Panel,
     view: View,
-    budget: BurnDown | None,
+    budget: Use | None,
     embed: EmbedPanel,
     highest: tuple[RunList, ...] = (),
 ) -> ProjectPage:
@@ -304,7 +290,7 @@ def _page(  # noqa: PLR0913, PLR0917  # The parts of the page.
         overview_name=overview_name(actor().project_id),
         overview_url=view.replace(project_id=None, filter=ALL_RUNS, is_live=False).url,
         tab_urls={**tab_urls_of(view), OVERVIEW.name: here(), RUNS.name: view.runs_url()},
-        budget=budget_part(budget) if budget else None,
+        budget=budget_line(budget) if budget else None,
         dropped_before=_within(project.dropped_before, view.window(panel.now)),
         is_archived=services().cells.of(project.id).archived_runs is not None,
         embed=embed,
@@ -333,7 +319,7 @@ async def _refused(reader: UsageReader, view: View, refusal: str, changes: Recen
     """Return the page for runs that stored sums cannot tell from others. Raises `NotFound`."""
     project = await find_project(reader)
     budget, keys, names = await reader.reads.together(
-        get_burn_down(reader.connection, project.id, reader.now),
+        get_use(reader.connection, project.id, reader.now),
         select_tracked_keys(reader.connection, project.id),
         read_names(reader, view.filter),
     )
