@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from runtally.db.database import Connection
 from runtally.units import COUNT_COLUMNS, FURTHER, FURTHER_UNITS, TOKEN_KINDS, WHOLES, Measured, Unit, Usage
@@ -41,8 +41,7 @@ class Varying:
     """When a discount begins or ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class PricedAlike:
+class PricedAlike(NamedTuple):
     """Runs that one price holds for, of one bucket and group, added up."""
 
     number: int
@@ -103,20 +102,10 @@ def _priced_alike(row: tuple[Any, ...], width: int, units: Mapping[tuple[Any, ..
     key = row[:width]
     number, entry_id, project_id, provider, _, tier, region, *_ = key
     runs, priced, cost_usd, at, input_tokens, *counts = row[width + 1 :]
+    used: list[Any] = [*map(int, counts), units.get(key)]
+    group, usage = read_group(key[len(_KEY) :]), Usage(*used)
     return PricedAlike(
-        number=number,
-        group=read_group(key[len(_KEY) :]),
-        entry_id=entry_id,
-        project_id=project_id,
-        provider=provider,
-        tier=tier,
-        region=region,
-        runs=runs,
-        priced=priced,
-        cost_usd=cost_usd,
-        at=at,
-        input_tokens=input_tokens,
-        usage=Usage(**dict(zip(COUNT_COLUMNS, map(int, counts), strict=True)), units=units.get(key)),
+        number, group, entry_id, project_id, provider, tier, region, runs, priced, cost_usd, at, input_tokens, usage
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
+from typing import NamedTuple
 
 from runtally.clock import DAY, start_of_day
 from runtally.db.database import Connection
@@ -32,8 +33,7 @@ from runtally.usage.window import TimeSpan, ceil
 _ALL = tuple(measure.name for measure in MEASURES)
 
 
-@dataclass(frozen=True, slots=True)
-class ModelUsage:
+class ModelUsage(NamedTuple):
     """The usage of a provider's model, and the known part of its cost."""
 
     provider: str
@@ -127,10 +127,10 @@ async def read_alike(
 
 
 def _used_alike(row: PricedAlike) -> ModelUsage:
-    provider, model = (value or "" for value in row.group)
+    provider, model = row.group
     return ModelUsage(
-        provider,
-        model,
+        provider or "",
+        model or "",
         row.runs,
         row.runs - row.priced,
         row.cost_usd,
@@ -140,6 +140,15 @@ def _used_alike(row: PricedAlike) -> ModelUsage:
         row.at,
         row.input_tokens,
     )
+
+
+def by_model(used: Iterable[ModelUsage]) -> list[ModelUsage]:
+    """Return the runs and the cost of each model, the most expensive first."""
+    models: dict[tuple[str, str], ModelUsage] = {}
+    for one in used:
+        key = one.provider, one.model
+        models[key] = _added(models[key], one) if key in models else one
+    return sorted(models.values(), key=lambda one: (-one.cost_usd, -one.runs))
 
 
 def suppose(
@@ -153,13 +162,24 @@ def suppose(
     return tuple(sorted(models.values(), key=lambda one: (-one.used.cost_usd, -one.used.runs)))
 
 
+def cost_of_all(used: Iterable[ModelUsage], book: PriceBook, target: Target, project_id: str | None) -> Decimal | None:
+    """Return what all of it would have cost; None where some of it has no price there."""
+    total = Decimal(0)
+    for one in used:
+        would_usd = _suppose(one, book, target, project_id).would_cost_usd
+        if would_usd is None:
+            return None
+        total += would_usd
+    return total
+
+
 def _suppose(used: ModelUsage, book: PriceBook, target: Target, project_id: str | None) -> Supposition:
     provider, model = target.provider or used.provider, target.model or used.model
     price = book.price_for(provider, model, target.at, used.input_tokens, project_id)
     if price is None or not _has_tier(price, target.tier):
         return Supposition(used, None)
     price = price_for_run(price, target.tier or used.tier, used.region, used.at or target.at, used.input_tokens)
-    supposed = replace(used, usage=_written(used.usage, target.writes))
+    supposed = used._replace(usage=_written(used.usage, target.writes))
     return Supposition(used, cost_at(supposed, price), unpriced_units(supposed.usage, price))
 
 
@@ -180,14 +200,17 @@ def _written(usage: Usage, writes: Writes | None) -> Usage:
 def _together(one: Supposition, other: Supposition) -> Supposition:
     amounts = one.would_cost_usd, other.would_cost_usd
     return Supposition(
-        replace(
-            one.used,
-            runs=one.used.runs + other.used.runs,
-            unpriced=one.used.unpriced + other.used.unpriced,
-            cost_usd=one.used.cost_usd + other.used.cost_usd,
-        ),
+        _added(one.used, other.used),
         None if amounts[0] is None or amounts[1] is None else amounts[0] + amounts[1],
         tuple(dict.fromkeys((*one.unpriced_units, *other.unpriced_units))),
+    )
+
+
+def _added(one: ModelUsage, other: ModelUsage) -> ModelUsage:
+    return one._replace(
+        runs=one.runs + other.runs,
+        unpriced=one.unpriced + other.unpriced,
+        cost_usd=one.cost_usd + other.cost_usd,
     )
 
 

@@ -1,18 +1,23 @@
 """How far costs can be trusted, and what they would have been."""
 
 import re
+from collections import Counter
+from typing import Any
 
 import pytest
 from quart.typing import TestClientProtocol as Browser
 
 from runtally.access.keys import SHARED_KEY_NAME
 from runtally.clock import system_clock
+from runtally.pricing.book import PriceBook
+from runtally.pricing.cost import Price
 from runtally.runs import cost_lines
 from runtally.usage.totals import Totals
 from tests.factories import make_run
 from tests.pages.conftest import Post, SignIn
 from tests.pages.looking import Outline, html_of, text_of
 from webapp.pages.panel.panel import estimates_of
+from webapp.pages.project.costs import MAX_ALTERNATIVES
 
 
 @pytest.mark.parametrize(
@@ -59,6 +64,26 @@ async def test_what_if_begins_with_what_each_model_in_use_would_have_cost_for_al
     )
     links = [link["href"] for link in Outline(html).all("a")]
     assert f"/projects/{project_id}/costs?provider=acme&model=acme-large" in links
+
+
+async def test_what_if_asks_for_no_more_prices_where_a_model_has_none(
+    reader: Browser, post: Post, project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await post(*(make_run(provider="openrouter", model=f"own-{number}", costUSD=2) for number in range(40)))
+    asked, price_for = Counter[str](), PriceBook.price_for
+
+    def counted(book: PriceBook, provider: str, model: str, *of: Any) -> Price | None:  # noqa: ANN401  # Passed on.
+        asked[model] += provider == "openrouter"
+        return price_for(book, provider, model, *of)
+
+    monkeypatch.setattr(PriceBook, "price_for", counted)
+
+    text = text_of(await html_of(reader, f"/projects/{project_id}/costs"))
+
+    assert "Actual cost" not in text
+    # Each of the models for all runs is tried, and not any further.
+    assert set(asked.values()) == {1}
+    assert asked.total() == MAX_ALTERNATIVES
 
 
 async def test_what_if_leaves_models_without_a_price_out_of_both_costs(

@@ -46,7 +46,7 @@ ArchivedSlices: TypeAlias = Sequence[Sequence[Any]]
 
 def read_group(written: Sequence[str]) -> Group:
     """Parse the values of a group from their form in SQL."""
-    return tuple(one[1:] if one.startswith(VALUE) else _SPECIAL[one] for one in written)
+    return tuple([one[1:] if one.startswith(VALUE) else _SPECIAL[one] for one in written])
 
 
 def named_sql(found: Conditions, question: GroupQuestion, named: Collection[Group]) -> str:

@@ -1,5 +1,6 @@
 """The "What if" page: a project's cost on another model or at another day's prices, and reported compared with computed costs."""
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
@@ -20,7 +21,17 @@ from runtally.errors import Detail, Forbidden, InvalidPrice
 from runtally.models.project import Project
 from runtally.pricing.draft import read_time
 from runtally.runs.agent_figures import Drift, select_drifts
-from runtally.runs.what_if import ModelUsage, Supposition, Target, Writes, read_alike, read_usage, suppose
+from runtally.runs.what_if import (
+    ModelUsage,
+    Supposition,
+    Target,
+    Writes,
+    by_model,
+    cost_of_all,
+    read_alike,
+    read_usage,
+    suppose,
+)
 from runtally.units import FURTHER
 from runtally.usage.snapshots import Snapshots
 from runtally.usage.window import TimeSpan
@@ -125,9 +136,10 @@ async def costs(project_id: str) -> ResponseReturnValue:
         found = await select_drifts(connection, project_id, last_30_days(now).since, COMPARED_RUNS)
         drifts = _drifts(found, await keys.names_of(control, [one.key_id for one in found if one.key_id]))
     page = replace(page, is_of_sums=used.is_of_sums)
+    # Of very many models both take a while, in which others have their turn.
     if not is_asked:
-        return await render(_at_rest(page, used.models, drifts, now))
-    supposed = suppose(used.models, services().prices.book, target, project_id)
+        return await render(await asyncio.to_thread(_at_rest, page, used.models, drifts, now))
+    supposed = await asyncio.to_thread(suppose, used.models, services().prices.book, target, project_id)
     return await render(_filled(replace(page, supposed=_words(target, form)), supposed, drifts))
 
 
@@ -157,7 +169,7 @@ def _at_rest(page: CostsPage, used: Sequence[ModelUsage], drifts: Table, now: da
 
     Models without any price are in neither cost, so that both are of the same runs.
     """
-    models = [one.used for one in suppose(used, services().prices.book, Target(now), page.project.id)]
+    models = by_model(used)
     priced = [one for one in models if one.unpriced < one.runs]
     cost = sum((one.cost_usd for one in priced), Decimal(0))
     supposed = _on_each(used, priced, page.project.id, now)
@@ -181,10 +193,9 @@ def _on_each(
     names = {(one.provider, one.model) for one in models}
     used = [one for one in every if (one.provider, one.model) in names]
     for one in models[:MAX_ALTERNATIVES]:
-        supposed = suppose(used, book, Target(now, one.provider, one.model), project_id)
-        amounts = [each.would_cost_usd for each in supposed if each.would_cost_usd is not None]
-        if len(amounts) == len(supposed):
-            found.append((sum(amounts, Decimal(0)), one))
+        would_usd = cost_of_all(used, book, Target(now, one.provider, one.model), project_id)
+        if would_usd is not None:
+            found.append((would_usd, one))
     return sorted(found, key=lambda each: each[0])
 
 
