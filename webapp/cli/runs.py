@@ -1,4 +1,4 @@
-"""`runtally runs`: list, export, erase."""
+"""`runtally runs`: export, erase."""
 
 import asyncio
 from contextlib import aclosing
@@ -13,61 +13,23 @@ from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.db.replica import Reader
-from runtally.errors import ArchiveError
-from runtally.money import plain
 from runtally.names import LiveNames, is_hash
-from runtally.runs.archived import RunSource
 from runtally.runs.export import ExportSource, Format, export
-from runtally.runs.read import RunPage, read_page
-from runtally.runs.values import Direction, ListedRun, Position
 from runtally.settings import Settings
 from runtally.usage.filter import RunFilter
 from runtally.usage.overview.project_queries import select_listed
 from webapp.cli.filters import filter_options
 from webapp.cli.opening import places_of, with_database
-from webapp.cli.output import Progress, Record, attributes, echo_if_none, echo_json, echo_table, json_option, record
-
-HEADINGS = ("TIME (UTC)", "PROJECT", "PROVIDER", "MODEL", "STATUS", "INPUT", "OUTPUT", "MS", "COST USD", "RUN")
-NUMBERS = frozenset({"INPUT", "OUTPUT", "MS", "COST USD"})
+from webapp.cli.output import Progress, echo_table
 
 
 @click.group()
 def runs() -> None:
-    """Runs: list, export, filtered as on the pages; erase those of a person.
+    """Runs: export, filtered as on the pages; erase those of a person.
 
     \b
-    Example: runtally runs list --project support-agent --status failed
+    Example: runtally runs export --project support-agent --status failed --format jsonl
     """
-
-
-@runs.command("list")
-@filter_options()
-@click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="Show at most this number of runs."
-)
-@json_option
-def list_runs(sought: RunFilter, limit: int, *, as_json: bool) -> None:
-    """List runs, the newest first.
-
-    \b
-    Examples:
-      runtally runs list --project support-agent --status failed
-      runtally runs list --min-cost 0.5 --range 30d --json
-    """
-
-    async def work(settings: Settings, database: Database) -> list[ListedRun]:
-        archive = ArchivedRuns.of(settings, database, system_clock)
-        async with Reader.opened(database, settings.read_database_url) as reading:
-            return await _newest(reading, archive, sought, limit + 1)
-
-    found = with_database(work)
-    if as_json:
-        echo_json(map(_record, found[:limit]))
-    else:
-        echo_table(HEADINGS, map(_row, found[:limit]), numbers=NUMBERS)
-        echo_if_none(found, "No runs match; --range looks further back.")
-    if len(found) > limit:
-        click.echo(f"There are more than {limit:,}; narrow it, raise --limit, or use `runtally runs export`.", err=True)
 
 
 @runs.command("export")
@@ -161,43 +123,3 @@ def erase_runs(user: str, *, dry_run: bool, yes: bool) -> None:
         return erased
 
     click.echo(f"Deleted {with_database(erase):,} runs of {label}.")
-
-
-async def _newest(reading: Reader, archive: ArchivedRuns | None, sought: RunFilter, limit: int) -> list[ListedRun]:
-    """Raises `ArchiveError` where archived runs are among them that cannot be read."""
-    found: list[ListedRun] = []
-    now, position = system_clock(), Position()
-    while len(found) < limit:
-        async with reading.snapshot() as connection:
-            page: RunPage[ListedRun] = await read_page([RunSource(connection, archive)], sought, now, position)
-        if page.problem:
-            raise ArchiveError(page.problem)
-        found += page.runs
-        if page.older is None:
-            break
-        position = Position(Direction.OLDER, page.older)
-    return found[:limit]
-
-
-def _record(run: ListedRun) -> Record:
-    return record(
-        project_id=run.project_id,
-        run_id=run.id,
-        timestamp=run.occurred_at,
-        **attributes(run, "provider", "model", "status", "error_code"),
-        **attributes(run, "input_tokens", "output_tokens", "cached_input_tokens", "latency_ms"),
-        **attributes(run, "cost_usd", "cost_estimated", "experiment_id", "trace_id"),
-    )
-
-
-def _row(run: ListedRun) -> tuple[str, ...]:
-    return (
-        f"{run.occurred_at:%Y-%m-%d %H:%M:%S}",
-        run.project_id,
-        run.provider,
-        run.model,
-        run.status,
-        *(("-" if value is None else f"{value:,}") for value in (run.input_tokens, run.output_tokens, run.latency_ms)),
-        "-" if run.cost_usd is None else plain(run.cost_usd),
-        run.id,
-    )
