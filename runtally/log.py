@@ -3,10 +3,11 @@
 import logging
 import sys
 import traceback
+from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import cast
+from typing import TextIO, cast
 
 import msgspec
 import structlog
@@ -90,8 +91,24 @@ def write_request(level: int, **fields: object) -> None:
             "level": logging.getLevelName(level).lower(),
             "timestamp": datetime.now(UTC),
         }
-        sys.stderr.buffer.write(msgspec.json.encode(event) + b"\n")
-        sys.stderr.buffer.flush()
+        with suppress(OSError):
+            sys.stderr.buffer.write(msgspec.json.encode(event) + b"\n")
+            sys.stderr.buffer.flush()
+
+
+class _Lossy:
+    """Writes to stderr; what cannot be written is lost, because a log on a full disk must not stop what it is about."""
+
+    def __init__(self) -> None:
+        self._file = sys.stderr
+
+    def write(self, text: str) -> None:
+        with suppress(OSError):
+            self._file.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._file.flush()
 
 
 def set_up(log_format: LogFormat, level: LogLevel) -> None:
@@ -112,11 +129,11 @@ def set_up(log_format: LogFormat, level: LogLevel) -> None:
     final = _renderer(log_format)
     structlog.configure(
         processors=[*shared, final],
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(cast(TextIO, _Lossy())),
         wrapper_class=structlog.make_filtering_bound_logger(number),
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(_Lossy())
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[first_line, *shared],

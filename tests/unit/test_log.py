@@ -2,13 +2,16 @@
 
 import json
 import logging
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from structlog.typing import EventDict
 
 from runtally import log
 from runtally.errors import NotFound
+from runtally.settings import LogFormat
 
 CANARY = "canary-c0de"
 
@@ -88,3 +91,18 @@ def test_the_line_of_a_request_is_written_from_the_level_of_the_log_on(
     (line,) = map(json.loads, capsysbinary.readouterr().err.splitlines())
     assert line.pop("timestamp").endswith("Z")
     assert line == {"event": "request", "level": "info", "request_id": "one", "status": 200}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the device is one of Linux")
+@pytest.mark.parametrize("log_format", LogFormat)
+def test_a_log_on_a_full_disk_stops_nothing(log_format: LogFormat) -> None:
+    program = (
+        "import logging, structlog; from runtally import log; from runtally.settings import LogFormat, LogLevel\n"
+        f"log.set_up(LogFormat('{log_format}'), LogLevel.INFO)\n"
+        "structlog.get_logger().warning('x'); log.write_request(logging.INFO, status=200); logging.warning('y')\n"
+        "print('went on')"
+    )
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=full, check=False)  # noqa: S603  # Ours.
+
+    assert done.stdout == b"went on\n"
