@@ -36,7 +36,6 @@ from runtally.otlp.values import (
 _STATUS_ERROR = {2, "2", "STATUS_CODE_ERROR"}
 _DELTA = {1, "1", "AGGREGATION_TEMPORALITY_DELTA"}
 _EXCEPTION = msgspec.json.encode(EXCEPTION)
-_NAMES = {msgspec.json.encode(name): name for name in NAMES}
 _OF_EVENT = Wanted(frozenset({EXCEPTION_TYPE}))
 # 2^64 has as many digits; a longer text is no number of nanoseconds.
 _MAX_DIGITS = 20
@@ -219,7 +218,7 @@ def _read_span(sent: _Span, resource: Resource, scope: _Scope, rules: Rules) -> 
     span.trace_id = _id(sent.trace_id, TRACE_ID_BYTES)
     span.span_id = _id(sent.span_id, SPAN_ID_BYTES)
     span.parent_id = _id(sent.parent_span_id, SPAN_ID_BYTES)
-    span.name = "" if sent.name is UNSET else _NAMES.get(bytes(sent.name), "")
+    span.name = "" if sent.name is UNSET else NAMES.get(bytes(sent.name).strip(b'"').rpartition(b".")[2], "")
     span.start, span.end = _nanoseconds(sent.start_time_unix_nano), _nanoseconds(sent.end_time_unix_nano)
     span.has_failed = sent.status is not None and sent.status.code in _STATUS_ERROR
     for event in _bounded(sent.events, MAX_FIELDS):

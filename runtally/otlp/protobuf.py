@@ -61,8 +61,6 @@ _INT64_MAX = 2**63 - 1
 _uint64 = Struct("<Q").unpack_from
 _int64, _double = Struct("<q").unpack_from, Struct("<d").unpack_from
 _EXCEPTION = EXCEPTION.encode()
-_NAMES = {name.encode(): name for name in NAMES}
-_LONGEST_NAME = max(map(len, _NAMES))
 _OF_EVENT = Wanted(frozenset({EXCEPTION_TYPE}))
 # The longest attribute that is remembered within a request, and how many are, as many records repeat the same ones.
 _SHORT, _MAX_KNOWN = 128, 4_096
@@ -207,7 +205,7 @@ def _span(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # One loop over th
             elif tag == _SPAN_PARENT:
                 span.parent_id = _id(body[pos:stop], SPAN_ID_BYTES)
             elif tag == _SPAN_NAME:
-                span.name = _NAMES.get(body[pos:stop], "") if size <= _LONGEST_NAME else ""
+                span.name = NAMES.get(body[pos:stop].rpartition(b".")[2], "")
             elif tag == _SPAN_EVENT:
                 if body.find(_EXCEPTION, pos, stop) >= 0:
                     _read_event(body, pos, stop, span)

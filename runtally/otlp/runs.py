@@ -22,6 +22,7 @@ from runtally.pricing.providers import stored_name
 from runtally.vendor_usage import tier_of
 
 UNKNOWN = "unknown"
+_BEDROCK = "aws"
 _ROOM = MAX_METADATA_BYTES - 1_024
 
 INVALID_ID = Detail("spanId", "must be 8 bytes that are not all 0, in a trace whose id is 16 such bytes")
@@ -126,6 +127,10 @@ def _provider(facts: Facts) -> tuple[str, str | None]:
     if not sent:
         return UNKNOWN, None
     stored = stored_name(sent)
+    model = facts.get("model", "")
+    if stored in model.split(".") and provider_and_model(model)[0] == _BEDROCK:
+        # LangSmith guesses from the name, in which Bedrock has the vendor.
+        stored = _BEDROCK
     return stored, None if stored == sent or not is_kept(sent) else sent
 
 

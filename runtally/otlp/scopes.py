@@ -25,6 +25,8 @@ class Gap(NamedTuple):
         return f"{scope} {self.lacks} (as of version {self.version}); {self.remedy}"
 
 
+_CLIENT = "record OpenAI's client by Runtally's own package for JavaScript instead"
+_OF_BEDROCK = "call Converse, or add opentelemetry-instrumentation-genai-bedrock instead"
 GAPS: Mapping[str, Gap] = {
     "openinference.instrumentation.dspy": Gap(
         "0.1.48", "sends no tokens at all", "add the instrumentation of LiteLLM, which DSPy calls"
@@ -41,6 +43,21 @@ GAPS: Mapping[str, Gap] = {
         "0.27.0",
         "sends no tokens of streams",
         "leave it out, since Anthropic's SDK traces by itself from 0.137.0 on",
+    ),
+    "@arizeai/openinference-instrumentation-openai": Gap(
+        "4.2.7",
+        "sends no tokens of streams of chat, and nothing of refused calls",
+        _CLIENT,
+    ),
+    "@traceloop/instrumentation-openai": Gap(
+        "0.27.0",
+        "sends no cached tokens, none at all of streams, and nothing of refused calls",
+        _CLIENT,
+    ),
+    "@opentelemetry/instrumentation-openai": Gap("0.22.0", "sends no cached tokens", _CLIENT),
+    "opentelemetry.instrumentation.bedrock": Gap("0.62.4", "sends no cached tokens of InvokeModel", _OF_BEDROCK),
+    "openinference.instrumentation.bedrock": Gap(
+        "0.1.61", "sends no cached tokens of InvokeModel's streams", _OF_BEDROCK
     ),
 }
 

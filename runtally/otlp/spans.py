@@ -23,9 +23,10 @@ from runtally.otlp.attributes import (
     REQUEST_TYPE,
     TRACELOOP_KIND,
 )
-from runtally.otlp.values import INVOKE_MODEL, RAW_REQUEST, Attributes, Span
+from runtally.otlp.values import INVOKE_MODEL, PREPARATION, RAW_REQUEST, Attributes, Span
 from runtally.pricing.providers import stored_name
 
+_NO_CALLS = frozenset({RAW_REQUEST, PREPARATION})
 _PENDING = "pending_span"
 _AI_SDK_CALLS = (".doGenerate", ".doStream", ".doEmbed", ".doRerank")
 _LANGFUSE_CALLS = frozenset({"generation", "embedding"})
@@ -51,7 +52,7 @@ def is_call(span: Span) -> bool:
     """Return whether the span is one call of a model, by the first rule that applies to it."""
     attributes = span.attributes
     # Most spans are about other things, and have none of these attributes.
-    if _TELLING.isdisjoint(attributes) or span.name == RAW_REQUEST or attributes.get(LOGFIRE_TYPE) == _PENDING:
+    if _TELLING.isdisjoint(attributes) or span.name in _NO_CALLS or attributes.get(LOGFIRE_TYPE) == _PENDING:
         return False
     for name, decide in _RULES:
         if name in attributes and (said := _said(attributes, name)):

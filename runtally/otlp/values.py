@@ -21,10 +21,12 @@ EXCEPTION_TYPE = "exception.type"
 """The name of the only attribute that is read of that event."""
 RAW_REQUEST = "raw_gen_ai_request"
 """The name of the spans in which LiteLLM repeats a call with its content."""
-INVOKE_MODEL = ("bedrock.invoke_model", "bedrock.invoke_model_with_response_stream")
+PREPARATION = "_prepare_chat_with_tools"
+"""The name of the spans in which LlamaIndex writes down the tools for a call, which OpenInference marks as a call too."""
+INVOKE_MODEL = ("invoke_model", "invoke_model_with_response_stream")
 """The names of OpenInference's spans whose counts are those of the model's vendor."""
-NAMES = (RAW_REQUEST, *INVOKE_MODEL)
-"""The names of spans that are read; all others are not even decoded."""
+NAMES: Mapping[bytes, str] = {name.encode(): name for name in (RAW_REQUEST, PREPARATION, *INVOKE_MODEL)}
+"""The names of spans that are read, without the class before a dot; all others are not even decoded."""
 MAX_GROUPS = 100_000
 """The most resources and scopes of a request, and records of a scope: many empty ones cost hours for a few bytes."""
 MAX_FIELDS = 50_000

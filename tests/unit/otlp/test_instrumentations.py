@@ -163,6 +163,14 @@ def test_a_first_token_after_the_end_was_counted_in_milliseconds_and_a_framework
     assert has(run, provider="aws", time_to_first_token_ms=expected)
 
 
+@pytest.mark.parametrize("provider", ["anthropic", "aws.bedrock"])
+def test_bedrocks_name_of_a_model_is_bedrocks_although_the_vendor_in_it_is_taken_for_the_provider(
+    provider: str,
+) -> None:
+    sent: dict[str, Value] = {**CHAT, "gen_ai.system": provider, "gen_ai.request.model": CLAUDE.removeprefix("us.")}
+    assert the_run(scoped("langsmith", span(sent))).provider == "aws"
+
+
 @pytest.mark.parametrize("provider", ["openai_responses_llm", "langgraph", "microsoft.agent_framework"])
 def test_a_class_or_a_framework_leaves_the_provider_to_the_model(provider: str) -> None:
     assert the_run(scoped("s", span({**MASTRA, "gen_ai.provider.name": provider}))).provider == "openai"

@@ -2,11 +2,12 @@
 
 import pytest
 
+from runtally.otlp import protobuf
 from runtally.otlp.attributes import wanted_of_resources, wanted_of_spans
 from runtally.otlp.json import read_spans
 from runtally.otlp.spans import is_call
 from runtally.otlp.values import Rules, Value
-from tests.spans import Json, as_json, chat, make_request, make_span
+from tests.spans import Json, as_json, as_protobuf, chat, make_request, make_span
 
 RULES = Rules(wanted_of_resources(frozenset()), wanted_of_spans(frozenset()))
 ERROR = {"code": 2}
@@ -91,6 +92,14 @@ def test_a_span_is_a_call_by_the_first_rule_that_applies(attributes: dict[str, V
 
 def test_the_raw_request_of_litellm_is_never_a_call() -> None:
     assert not is_run(make_span(name="raw_gen_ai_request"))
+
+
+def test_what_llama_index_prepares_for_a_call_is_none() -> None:
+    call: dict[str, Value] = {"openinference.span.kind": "LLM", "llm.model_name": "m"}
+    for name, expected in (("OpenAI._prepare_chat_with_tools", False), ("OpenAI.chat", True)):
+        made = make_request(make_span(call, name=name))
+        for (read,) in (read_spans(as_json(made), RULES), protobuf.read_spans(as_protobuf(made), RULES)):
+            assert is_call(read) is expected
 
 
 def test_an_error_stands_for_tokens() -> None:
