@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import sqlite3
 from collections.abc import Callable
@@ -551,6 +552,33 @@ def test_a_line_that_is_being_written_waits_and_a_broken_one_is_named(tmp_path: 
     write_lines(path, claude_line("req_1", 1), end='\n{"usage": oh\n' + json.dumps(whole) + "\n")
     assert len(list(read(Home(tmp_path), notes))) == 2
     assert [f"{path}" in why for why in notes.left_out] == [True]
+
+
+@pytest.mark.parametrize("written", ["1e999", "-7", "-1e400", '"x"', "null", "9007199254740993000", "[{}]"])
+def test_whatever_stands_for_a_number_files_are_read_to_their_end(
+    written: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in home.rglob("*.json*"):
+        path.write_text(re.sub(r"(?<=: )[0-9.]+(?=[,}])", written, path.read_text()))
+
+    assert cli.main(["list", "--home", str(home)]) == 0
+    assert '"github-copilot"' in capsys.readouterr().out
+
+
+def test_files_in_which_no_call_is_recognised_are_named(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in home.rglob("*.json*"):
+        path.write_text(re.sub("usage|tokens|metrics|uiEvent", "renamed", path.read_text(), flags=re.IGNORECASE))
+    (home / ".pi/agent").rename(home / "away")
+    (home / ".pi/agent").mkdir()
+    (home / ".pi/agent/sessions").write_text("no folder")
+
+    assert cli.main(["report", "--home", str(home)]) == 0
+
+    said = capsys.readouterr().err
+    for title, files in (("Codex", 1), ("Gemini CLI", 2), ("Qwen Code", 1), ("Cline CLI", 2)):
+        number = f"{files} in all: another version may write them otherwise"
+        assert f"Left out: no call is in the files of {title}, {number}." in said
+    assert f"Left out: {home}/.pi/agent/sessions could not be read (Not a directory)." in said
 
 
 def test_a_database_that_is_none_is_named(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from runtally_client.agent_files import reading
 from runtally_client.agent_files.reading import Home, Notes, Run, count, part, text
 
 NAME = "openhands"
+_LONGEST_SECONDS = 1e6
 
 
 def read(home: Home, notes: Notes) -> Iterator[Run]:
@@ -29,7 +30,7 @@ def read(home: Home, notes: Notes) -> Iterator[Run]:
                 if ended is None or not name:
                     notes.leave_out("a call of OpenHands has no time or no model")
                     continue
-                took = latency if isinstance(latency, (int, float)) else None
+                took = latency if isinstance(latency, (int, float)) and 0 <= latency < _LONGEST_SECONDS else None
                 # LiteLLM's names begin with the provider.
                 provider, slash, model = name.partition("/")
                 model = model if slash else name

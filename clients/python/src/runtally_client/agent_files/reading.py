@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import json
 import marshal
@@ -20,6 +21,8 @@ MAX_LINE_BYTES = 64_000_000
 MAX_FILE_BYTES = 256_000_000
 """Of a file that has to be read whole."""
 MAX_COUNT = 2**53
+_LATEST_SECONDS = 1e11
+"""Of a moment, which later is one in milliseconds."""
 _CHUNK = 1 << 20
 _DECODER = json.JSONDecoder()
 _WORTH_A_PROCESS = 10_000_000
@@ -66,6 +69,8 @@ class Notes:
     def __init__(self) -> None:
         self.left_out: Counter[str] = Counter()
         self.unknown: dict[str, None] = {}
+        self.files = 0
+        """How many files there were to read."""
 
     def leave_out(self, why: str) -> None:
         self.left_out[why] += 1
@@ -144,12 +149,19 @@ class Agent(NamedTuple):
 
 def files(folder: Path, pattern: str, notes: Notes) -> Iterator[Path]:
     """Yield the files below a folder in order of their names; what may not be read is noted."""
-    if not folder.is_dir():
-        return
-    if not os.access(folder, os.R_OK | os.X_OK):
-        notes.leave_out(f"{folder} may not be read")
-        return
-    yield from sorted(path for path in folder.rglob(pattern) if path.is_file())
+
+    def note(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            notes.leave_out(f"{error.filename} could not be read ({error.strerror})")
+
+    found = (
+        Path(place, name)
+        for place, _, names in os.walk(folder, onerror=note)
+        for name in fnmatch.filter(names, pattern)
+    )
+    for path in sorted(path for path in found if path.is_file()):
+        notes.files += 1
+        yield path
 
 
 def lines(
@@ -238,7 +250,8 @@ def seconds(value: Any) -> float | None:
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, (int, float)):
-        return value / 1000 if value > 1e11 else float(value)
+        at = value / 1000 if value > _LATEST_SECONDS else float(value)
+        return at if 0 <= at < _LATEST_SECONDS else None
     try:
         # Older Pythons read no Z.
         moment = datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", str(value)).replace("Z", "+00:00"))
@@ -299,7 +312,7 @@ def call(  # noqa: PLR0913  # Each argument is a field of a run.
         "runId": run_id(agent, *key),
         "provider": provider,
         "model": model,
-        "timestamp": moment(at),
+        "timestamp": moment(max(at, 0.0)),
         "status": "error" if error else "success",
     }
     optional = {

@@ -41,4 +41,12 @@ def read(home: Home, notes: Notes, names: Iterable[str] = ()) -> Iterator[Run]:
     wanted = set(names)
     for agent in AGENTS:
         if not wanted or agent.name in wanted:
-            yield from agent.read(home, notes)
+            files, has_calls = notes.files, False
+            for run in agent.read(home, notes):
+                has_calls = True
+                yield run
+            if notes.files > files and not has_calls:
+                number = f"{notes.files - files:,} in all"
+                notes.leave_out(
+                    f"no call is in the files of {agent.title}, {number}: another version may write them otherwise"
+                )
