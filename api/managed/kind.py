@@ -129,6 +129,15 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True, rename=camel, forbid_u
         return {one.which: one.stamped() for one in await cls.read(at, project_id)}
 
     @classmethod
+    async def find(cls, at: At, project_id: str, id_: str) -> Self | None:
+        """Return the one of a project with this id, if there is one."""
+        return next((one for one in (await cls.stored(at, project_id)).values() if one.id == id_), None)
+
+    async def beside(self, at: At) -> dict[Key, Self]:
+        """Return what is stored beside it, by their keys, and what is stored of itself: that alone where there are very many."""
+        return await self.stored(at, self.project_id)
+
+    @classmethod
     async def page(cls, at: At, project_id: str, after: Place | None, most: int) -> list[Self]:
         """List at most so many of a project, in the order of their places, from the one after a place on."""
         found = sorted((await cls.stored(at, project_id)).values(), key=lambda one: one.place)
@@ -138,6 +147,10 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True, rename=camel, forbid_u
     def demand(cls, by: Actor, project_id: str) -> None:
         """Raises `Forbidden` unless the actor may see and change those of a project."""
         demand(by, cls.scope, project_id or None)
+
+    @classmethod
+    def id_of(cls, which: Key) -> str:
+        return _digest([cls.kind, *which])
 
     @property
     def which(self) -> Key:
@@ -161,7 +174,7 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True, rename=camel, forbid_u
 
     def stamped(self) -> Self:
         """Return it with its id and its version."""
-        return self.replace(id=_digest([self.kind, *self.which]), version=_digest(self.content()))
+        return self.replace(id=self.id_of(self.which), version=_digest(self.content()))
 
     def replace(self, **values: object) -> Self:
         return msgspec.structs.replace(self, **values)

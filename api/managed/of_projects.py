@@ -25,6 +25,7 @@ from runtally.experiments.verdict import Rule, Thresholds, Window
 from runtally.fields import camel, trimmed
 from runtally.models.alert import AlertTarget
 from runtally.models.dimension import KeyState
+from runtally.models.experiment import Experiment
 from runtally.money import plain
 from runtally.pricing.draft import as_text
 from runtally.usage.dimensions import canonical_key, dimension_named
@@ -147,7 +148,23 @@ class ManagedExperiment(Resource, frozen=True, kw_only=True):
         """List some of a project: of each program that names its runs anew there are very many."""
         after_id = after[0] if after else ""
         found = await experiments.list_experiments(await at.cell(project_id), project_id, after_id, most)
-        return [cls.of(one, experiment_id=one.id, is_private=one.badge_token is not None).stamped() for one in found]
+        return [cls._of(one) for one in found]
+
+    @classmethod
+    async def find(cls, at: At, project_id: str, id_: str) -> Self | None:
+        names = await experiments.list_ids(await at.cell(project_id), project_id)
+        wanted = (cls(project_id=project_id, experiment_id=one) for one in names if cls.id_of((project_id, one)) == id_)
+        return next(iter((await one.beside(at)).values()), None) if (one := next(wanted, None)) else None
+
+    async def beside(self, at: At) -> dict[Key, Self]:
+        # Postgres stores no NUL.
+        key = self.project_id, trimmed(self.experiment_id.replace("\0", ""))
+        found = await (await at.cell(self.project_id)).get(Experiment, key)
+        return {} if found is None else {key: self._of(found)}
+
+    @classmethod
+    def _of(cls, row: Experiment) -> Self:
+        return cls.of(row, experiment_id=row.id, is_private=row.badge_token is not None).stamped()
 
     def normal(self, _at: At, _known: Mapping[Key, Self]) -> Self:
         return self.replace(experiment_id=trimmed(self.experiment_id))

@@ -151,13 +151,6 @@ async def _all_projects() -> list[str]:
     return ["", *(one.id for one in await services().cells.list_projects())]
 
 
-async def _read_all(at: At, kind: type[R], project_ids: list[str] | None) -> list[R]:
-    """List those of these projects; with None those of all, and what belongs to none."""
-    if project_ids is None:
-        project_ids = await _all_projects()
-    return [one for project_id in project_ids for one in (await kind.stored(at, project_id)).values()]
-
-
 def asked_projects(kind: type[R]) -> list[str] | None:
     """Return the projects that the request is about; None for all. Raises `Forbidden`."""
     asked = request.args.get("projectId", actor().project_id)
@@ -186,7 +179,7 @@ async def _make(kind: type[R]) -> Reply:
     async with At.opened(services(), actor()) as at:
         one, before = await _compared(at, kind, sent)
         if before is None:
-            return await _stored(at, kind, one, None, 201)
+            return await _stored(at, one, None, 201)
         if before.version == one.stamped().version:
             return _answer(before)
         raise _conflict(before)
@@ -201,7 +194,7 @@ async def _change(kind: type[R], id_: str) -> Reply:
             names = ", ".join(map(camel, kind.keyed_by))
             raise InvalidPayload(f"{names} say which one it is and are not changed: delete it, and make another.")
         _demand_version(before)
-        return await _stored(at, kind, one, before, 200)
+        return await _stored(at, one, before, 200)
 
 
 async def _delete(kind: type[R], id_: str) -> Reply:
@@ -224,21 +217,21 @@ async def _compared(at: At, kind: type[R], sent: R) -> tuple[R, R | None]:
     """Return what was sent as it would be stored, and what is there now. Until the transaction ends nobody else changes it."""
     kind.demand(at.by, sent.project_id)
     await lock(at.control)
-    known = await kind.stored(at, sent.project_id)
+    known = await sent.beside(at)
     one = sent.normalised(at, known)
     return one, known.get(one.which)
 
 
-async def _stored(at: At, kind: type[R], one: R, before: R | None, status: int) -> Reply:
+async def _stored(at: At, one: R, before: R | None, status: int) -> Reply:
     secret = await one.store(at, before)
-    after = (await kind.stored(at, one.project_id))[one.which]
+    after = (await one.beside(at))[one.which]
     return _answer(after.replace(secret=secret) if secret else after, status)
 
 
 async def _found(at: At, kind: type[R], projects: list[str] | None, id_: str) -> R:
-    for one in await _read_all(at, kind, projects):
-        if one.id == id_:
-            return one
+    for project_id in await _all_projects() if projects is None else projects:
+        if (found := await kind.find(at, project_id, id_)) is not None:
+            return found
     raise NotFound(f"There is no such thing; GET /api/{kind.kind} lists all.")
 
 

@@ -28,6 +28,10 @@ async def list_experiments(
     return (await session.exec(query)).all()
 
 
+async def list_ids(session: AsyncSession, project_id: str) -> Sequence[str]:
+    return (await session.exec(select(Experiment.id).where(Experiment.project_id == project_id))).all()
+
+
 async def create(session: AsyncSession, by: Actor, project_id: str, experiment_id: str, now: datetime) -> None:
     """Make an experiment, as its first run would; one that is there stays as it is. Raises `InvalidName`."""
     if not experiment_id or len(experiment_id) > MAX_NAME or experiment_id != trimmed(experiment_id.replace("\0", "")):

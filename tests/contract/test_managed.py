@@ -13,6 +13,7 @@ from runtally.access.scopes import Scope
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
+from runtally.experiments import edit as experiments
 from tests.assertions import assert_error
 from tests.factories import make_run
 from tests.serving import INGEST_KEY
@@ -152,6 +153,31 @@ async def test_a_list_has_pages_that_together_have_each_thing_once(
     refused = await client.get(path, params={"projectId": project, "after": "x"}, headers=admin)
     assert_error(refused, 422, "invalid_payload", paths=["after"])
     assert_error(await client.get(f"{path}?limit=1001", headers=admin), 422, "invalid_payload", paths=["limit"])
+
+
+async def test_of_many_experiments_the_one_alone_is_read(
+    client: httpx.AsyncClient, project: str, admin: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = {"projectId": project, "experimentId": " b "}
+    for name in ("a", "b", "c"):
+        await client.post("/api/experiments", json={**sent, "experimentId": name}, headers=admin)
+
+    async def refused(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(experiments, "list_experiments", refused)
+
+    again = await client.post("/api/experiments", json=sent, headers=admin)
+    assert (again.status_code, again.json()["experimentId"]) == (200, "b")
+    path, query = f"/api/experiments/{again.json()['id']}", {"projectId": project}
+    changed = await client.put(path, json={**sent, "minRuns": 7}, headers=admin)
+    assert changed.status_code == 200, changed.text
+    assert (await client.get(path, params=query, headers=admin)).json() == changed.json()
+    assert changed.json()["minRuns"] == 7
+    missing = await client.get("/api/experiments/0123456789abcdef", params=query, headers=admin)
+    assert_error(missing, 404, "not_found")
+    nul = await client.post("/api/experiments", json={**sent, "experimentId": "x\0"}, headers=admin)
+    assert_error(nul, 422, "invalid_name", paths=["experimentId"])
 
 
 async def test_a_rule_for_names_holds_for_the_next_budget_and_the_next_run(
