@@ -72,6 +72,12 @@ class Endpoint(Struct, frozen=True):
     examples: tuple[Example, ...]
     answers: tuple[Answer, ...]
 
+    @property
+    def can_be_tried(self) -> bool:
+        """Whether a page can send the request: it is read or posted, and has no body or one with an example."""
+        is_complete = self.method == "GET" or (self.method == "POST" and (bool(self.examples) or not self.body))
+        return is_complete and "signature" not in self.schemes
+
 
 class Group(Struct, frozen=True):
     name: str

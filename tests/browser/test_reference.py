@@ -2,6 +2,7 @@
 
 from playwright.sync_api import Page, expect
 
+from tests.browser_fixtures import Complaints
 from tests.serving import Server
 
 
@@ -18,3 +19,39 @@ def test_links_of_the_reference_unfold_what_they_lead_to(page: Page, story: Serv
     operation.get_by_role("link", name="SingleRun").click()
     expect(type_).to_be_visible()
     expect(type_.get_by_text("required").first).to_be_visible()
+
+
+def test_a_request_of_the_reference_is_sent_from_the_page_and_its_answer_shown(
+    page: Page, story: Server, complaints: Complaints
+) -> None:
+    complaints.expect("401")
+    page.goto(f"{story.url}/docs#post_ingest")
+    ingest = page.locator("#post_ingest")
+    ingest.get_by_text("Try it").click()
+    status = ingest.get_by_role("status")
+
+    ingest.get_by_label("Key").fill("no-such-key")
+    ingest.get_by_role("button", name="Send request").click()
+    expect(status).to_have_text("401 Unauthorized")
+    expect(ingest.locator("pre", has_text='"invalid_key"').last).to_be_visible()
+
+    ingest.get_by_label("Key").fill(story.ingest_key)
+    ingest.get_by_role("button", name="Send request").click()
+    expect(status).to_have_text("200 OK")
+    expect(ingest.locator(".docs-try-answer")).to_contain_text('"ok": true')
+    assert story.ingest_key not in page.url
+
+
+def test_a_path_of_the_reference_with_a_placeholder_is_not_sent(page: Page, story: Server) -> None:
+    page.goto(f"{story.url}/docs#get_project_badge")
+    badge = page.locator("[data-try=GET]", has=page.locator("[value*='{project_id}']")).first
+
+    assert badge.evaluate("form => form.checkValidity()") is False
+
+
+def test_the_reference_shows_the_keyboard_shortcuts(page: Page, story: Server) -> None:
+    page.goto(f"{story.url}/docs")
+
+    page.get_by_role("button", name="Keyboard shortcuts").click()
+
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()

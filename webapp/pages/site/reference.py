@@ -17,6 +17,7 @@ blueprint = Blueprint("reference", __name__)
 class ReferencePage(Page, frozen=True):
     """The API reference: operations, types and authentication."""
 
+    template: ClassVar[str] = "site/reference.html"
     fragment: ClassVar[str] = "site/_reference.html"
     tab_title: ClassVar[str] = "API reference"
 
