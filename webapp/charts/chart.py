@@ -77,9 +77,7 @@ class Chart:
 
     def payload(self) -> str:
         """JSON: the spec with its figures, and what the tooltip of each bucket says."""
-        # An axis of values, rather than of buckets that each have a tip, ends at its last tick.
-        width = len(self.tips) or self.ticks[0].values[-1]
-        spec = self.spec.filled(width, *self.ticks, self.datasets)
+        spec = self.spec.filled(len(self.tips), *self.ticks, self.datasets)
         rest = {
             "rows": [[row.name, row.slot] for row in self.tip_rows],
             "previous": self.previous_name,

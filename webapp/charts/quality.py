@@ -10,25 +10,13 @@ from runtally.runs.speed import Model, Speed, SpeedMeasure, SpeedPoint, Speeds
 from runtally.usage.totals import Totals
 from runtally.usage.window import Window
 from webapp import formats
-from webapp.charts import axes, specs
+from webapp.charts import axes
 from webapp.charts.axes import Ticks
-from webapp.charts.chart import Chart, KeyEntry
-from webapp.charts.drawing import (
-    Drawing,
-    Series,
-    Sums,
-    Table,
-    Tip,
-    length_of_buckets,
-    line_rows,
-    lines_rows,
-    scale,
-    time_column,
-    titles,
-)
+from webapp.charts.chart import Chart
+from webapp.charts.drawing import Series, Sums, length_of_buckets, titles
 from webapp.charts.look import INPUT, OTHER, OUTPUT
 from webapp.charts.metrics import LEAST_SHARE_AXIS, SUMS, Metric, cache_share
-from webapp.charts.series import MAX_LINES
+from webapp.charts.series import MAX_LINES, bars, lines_chart
 from webapp.words import OTHER_NAME
 
 NO_CODE = "(no code)"
@@ -187,19 +175,7 @@ def stack(  # noqa: PLR0913, PLR0917  # What a chart is made of.
         sum((Decimal(one.values[number] or 0) for one in series), Decimal(0)) for number in range(window.length)
     )
     sums = Sums(titles(window), tuple(series), totals, (), "", text, window.is_over)
-    heading = f"{name}, per {length_of_buckets(window)}"
-    peak = max(range(len(totals)), key=lambda number: totals[number])
-    highest = f" Highest: {text(totals[peak])}, {sums.titles[peak]}." if totals[peak] else ""
-    return Chart(
-        heading=heading,
-        sentence=f"{heading}. {summary}.{highest}",
-        key=tuple(KeyEntry(one.name, one.slot) for one in series),
-        table=sums.table(),
-        spec=specs.bars(),
-        draw=lambda: Drawing((axes.time(window), ticks(max(sums.heights))), sums.rows(), sums.tips()),
-        tip_rows=tuple(KeyEntry(one.name, one.slot) for one in reversed(series)),
-        summary=summary,
-    )
+    return bars(_heading(name, window), window, sums, ticks, summary)
 
 
 def lines(
@@ -209,53 +185,20 @@ def lines(
     text: Callable[[float], str],
     ticks: Callable[[float], Ticks],
 ) -> Chart:
-    """Draw several lines of what cannot be added up; where nothing is known a line is broken."""
-    names = titles(window)
-    columns = [[formats.NOTHING if one is None else text(float(one)) for one in each.values] for each in series]
-    drawn, values, cut = scale(series, ticks, text)
-    heading = f"{name}, per {length_of_buckets(window)}"
-    time, times = time_column(names)
-    entries = tuple(KeyEntry(one.name, one.slot) for one in series)
-    return Chart(
-        heading=heading,
-        sentence=f"{heading}. Lines: {', '.join(one.name for one in series)}.",
-        key=entries,
-        table=Table((time, *(one.name for one in series)), tuple(zip(times, *columns, strict=True))),
-        spec=specs.lines(),
-        draw=lambda: Drawing(
-            (axes.time(window), values),
-            lines_rows(drawn, is_over=window.is_over),
-            tuple(
-                Tip(title, tuple(None if one == formats.NOTHING else one for one in row))
-                for title, *row in zip(names, *columns, strict=True)
-            ),
-        ),
-        tip_rows=entries,
-        cut=cut,
-        summary="; ".join(filter(None, ("the biggest models", cut))),
-    )
+    """Draw several lines of what cannot be added up."""
+    heading = _heading(name, window)
+    sentence = f"{heading}. Lines: {', '.join(one.name for one in series)}."
+    return lines_chart(heading, window, series, ticks, text, "the biggest models", sentence=sentence)
 
 
 def line(window: Window, drawn: Line) -> Chart:
-    """Draw what cannot be added up; where nothing is known the line is broken."""
-    names = titles(window)
-    [series], ticks, cut = scale([Series(drawn.name, drawn.slot, tuple(drawn.values))], drawn.ticks, drawn.text)
-    texts = [formats.NOTHING if value is None else drawn.text(value) for value in drawn.values]
-    columns = {drawn.name: texts, **drawn.details}
-    heading = f"{drawn.name}, per {length_of_buckets(window)}"
-    time, times = time_column(names)
-    return Chart(
-        heading=heading,
-        sentence=f"{heading}. Over all of the time: {drawn.whole}.",
-        key=(),
-        table=Table((time, *columns), tuple(zip(times, *columns.values(), strict=True))),
-        spec=specs.line(drawn.slot),
-        draw=lambda: Drawing(
-            (axes.time(window), ticks),
-            line_rows(series, is_over=window.is_over),
-            tuple(Tip(name, tuple(row)) for name, *row in zip(names, *columns.values(), strict=True)),
-        ),
-        tip_rows=tuple(KeyEntry(name, drawn.slot if name == drawn.name else "") for name in columns),
-        cut=cut,
-        summary="; ".join(filter(None, (drawn.whole, cut))),
+    """Draw what cannot be added up, and its details."""
+    heading, series = _heading(drawn.name, window), Series(drawn.name, drawn.slot, tuple(drawn.values))
+    sentence = f"{heading}. Over all of the time: {drawn.whole}."
+    return lines_chart(
+        heading, window, [series], drawn.ticks, drawn.text, drawn.whole, details=drawn.details, sentence=sentence
     )
+
+
+def _heading(name: str, window: Window) -> str:
+    return f"{name}, per {length_of_buckets(window)}"

@@ -5,7 +5,7 @@ percentiles) is a line, read from the runs of each bucket, never an average of a
 dimension: bars as stacks of the biggest groups and the rest, lines as one for each of the biggest.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 
 from msgspec import Struct, field
@@ -18,6 +18,7 @@ from runtally.usage.totals import NO_RUNS
 from runtally.usage.window import CustomRange, Range, TimeRange, Window
 from webapp import formats, words
 from webapp.charts import axes, specs
+from webapp.charts.axes import Ticks
 from webapp.charts.chart import Chart, KeyEntry
 from webapp.charts.drawing import (
     Drawing,
@@ -161,68 +162,67 @@ def _bars(
         text=measure.text,
         is_over=window.is_over,
     )
-    heading = _heading(measure.name, groups, window)
+    said = f"{range_name(window.range)}: {sums.text(sum(sums.totals, Decimal(0)))} in total"
+    is_alone = [series.name for series in stack] == [measure.name]
+    return bars(
+        _heading(measure.name, groups, window), window, sums, measure.ticks, said, has_key=not is_alone, marks=marks
+    )
+
+
+def bars(  # noqa: PLR0913  # What a chart is made of.
+    heading: str,
+    window: Window,
+    sums: Sums,
+    ticks: Callable[[Decimal], Ticks],
+    summary: str,
+    *,
+    has_key: bool = True,
+    marks: Sequence[Mark] = (),
+) -> Chart:
+    """Draw what can be added up as bars, the first series at the bottom."""
+    sentence = f"{heading}. {summary}"
+    if sums.before:
+        when = "28 days earlier" if window.range is Range.MONTH else "the period before"
+        sentence += f", {sums.text(sum(sums.before, Decimal(0)))} {when}"
+    peak = max(range(len(sums.totals)), key=lambda number: sums.totals[number])
+    if sums.totals[peak]:
+        sentence += f". Highest: {sums.text(sums.totals[peak])}, {sums.titles[peak]}"
     return Chart(
         heading=heading,
-        sentence=f"{heading}. {_sentence(sums, window.range)}{_marked(marks)}",
-        key=() if [series.name for series in stack] == [measure.name] else _entries(stack),
+        sentence=f"{sentence}.{_marked(marks)}",
+        key=_entries(sums.stack) if has_key else (),
         has_previous=bool(sums.before),
         previous_name=sums.before_name,
         table=sums.table(),
         spec=specs.bars(),
         draw=lambda: Drawing(
-            (axes.time(window), measure.ticks(max([*sums.heights, *sums.before]))),
+            (axes.time(window), ticks(max([*sums.heights, *sums.before]))),
             {**sums.rows(), **mark_rows(marks, window)},
             sums.tips(),
         ),
-        tip_rows=_entries(stack[::-1]),
+        tip_rows=_entries(sums.stack[::-1]),
         marks=tuple(marks),
-        summary=_summary(sums, window.range),
+        summary=summary,
     )
 
 
 def _line(summary: Summary, rate: Rate, marks: Sequence[Mark]) -> Chart:
-    window, points = summary.window, summary.points
-    names = titles(window)
-    series = Series(rate.name, rate.slot, tuple(rate.of(point) for point in points))
-    columns = {rate.name: [_text(rate, value) for value in series.values]}
-    columns |= {name: [text(point) for point in points] for name, text in rate.details}
-    columns["Runs"] = [formats.count(point.totals.runs) for point in points]
-    heading = _heading(rate.name, None, window)
-    time, times = time_column(names)
-    peak = max(range(len(points)), key=lambda number: series.values[number] or 0)
-    highest = f" Highest: {columns[rate.name][peak]}, {names[peak]}." if series.values[peak] is not None else ""
-    second = (
-        [] if rate.second is None else [Series(rate.second.name, rate.second.slot, tuple(map(rate.second.of, points)))]
-    )
-    lines, values, cut = scale([series, *second], rate.ticks, rate.text)
-    slots = {one.name: one.slot for one in lines}
-    in_short = _in_short(summary, rate, cut, is_grouped=False)
-    is_over = window.is_over
-    drawn = lines_rows(lines, is_over=is_over) if rate.second else line_rows(lines[0], is_over=is_over)
-    return Chart(
-        heading=heading,
-        sentence=f"{heading}. {in_short}.{highest}{_marked(marks)}",
-        key=_entries(lines) if rate.second else (),
-        previous_name=previous_name(window.range),
-        table=Table((time, *columns), tuple(zip(times, *columns.values(), strict=True))),
-        spec=specs.lines() if rate.second else specs.line(rate.slot),
-        draw=lambda: Drawing(
-            (axes.time(window), values),
-            {**drawn, **mark_rows(marks, window)},
-            tuple(Tip(name, tuple(row)) for name, *row in zip(names, *columns.values(), strict=True)),
-        ),
-        tip_rows=tuple(KeyEntry(name, slots.get(name, "")) for name in columns),
-        marks=tuple(marks),
-        cut=cut,
-        summary=in_short,
+    points = summary.points
+    lines = [Series(one.name, one.slot, tuple(map(one.of, points))) for one in (rate, rate.second) if one is not None]
+    values, texts = lines[0].values, [_text(rate, value) for value in lines[0].values]
+    peak = max(range(len(points)), key=lambda number: values[number] or 0)
+    highest = f" Highest: {texts[peak]}, {titles(summary.window)[peak]}." if values[peak] is not None else ""
+    details = {name: [text(point) for point in points] for name, text in rate.details}
+    details["Runs"] = [formats.count(point.totals.runs) for point in points]
+    said = _said(summary, rate, is_grouped=False)
+    heading = _heading(rate.name, None, summary.window)
+    return lines_chart(
+        heading, summary.window, lines, rate.ticks, rate.text, said, details=details, ending=highest, marks=marks
     )
 
 
 def _lines(summary: Summary, rate: Rate, shown: Sequence[str], groups: Groups, marks: Sequence[Mark]) -> Chart:
     """Draw a line for each of these values."""
-    window, starts = summary.window, summary.window.buckets
-    names = titles(window)
 
     def series(value: str) -> Series:
         points = (
@@ -231,36 +231,64 @@ def _lines(summary: Summary, rate: Rate, shown: Sequence[str], groups: Groups, m
                 summary.slices.get((number, (value,)), NO_RUNS),
                 summary.slice_latencies.get((number, (value,)), NO_LATENCY),
             )
-            for number, start in enumerate(starts)
+            for number, start in enumerate(summary.window.buckets)
         )
         return Series(groups.name(value), groups.slots[value], tuple(map(rate.of, points)))
 
     lines = [series(value) for value in shown]
-    columns = [[_text(rate, value) for value in one.values] for one in lines]
-    drawn, values, cut = scale(lines, rate.ticks, rate.text)
-    time, times = time_column(names)
-    heading = _heading(rate.name, groups, window)
-    listed = ", ".join(one.name for one in lines)
-    in_short = _in_short(summary, rate, cut, is_grouped=True)
+    heading, said = _heading(rate.name, groups, summary.window), _said(summary, rate, is_grouped=True)
+    ending = f" Lines: {', '.join(one.name for one in lines)}."
+    return lines_chart(heading, summary.window, lines, rate.ticks, rate.text, said, ending=ending, marks=marks)
+
+
+def lines_chart(  # noqa: PLR0913, PLR0917  # What a chart is made of.
+    heading: str,
+    window: Window,
+    lines: Sequence[Series],
+    ticks: Callable[[float], Ticks],
+    text: Callable[[float], str],
+    said: str,
+    *,
+    details: Mapping[str, Sequence[str]] | None = None,
+    sentence: str | None = None,
+    ending: str = "",
+    marks: Sequence[Mark] = (),
+) -> Chart:
+    """Draw lines of what cannot be added up; where nothing is known a line is broken.
+
+    With details, which are further columns, all lines are of the same runs, and only the first is a column. Without a sentence
+    of its own the chart says in one what its summary says, and what comes at the end.
+    """
+    names, (drawn, values, cut) = titles(window), scale(lines, ticks, text)
+    is_alone = details is not None and len(lines) == 1
+    shown = lines if details is None else lines[:1]
+    columns: list[tuple[str, Sequence[str]]] = [
+        (one.name, [formats.NOTHING if value is None else text(float(value)) for value in one.values]) for one in shown
+    ]
+    columns += (details or {}).items()
+    cells, slots = [texts for _, texts in columns], {one.name: one.slot for one in lines}
+    summary, (time, times) = "; ".join(filter(None, (said, cut))), time_column(names)
+    rows = line_rows(drawn[0], is_over=window.is_over) if is_alone else lines_rows(drawn, is_over=window.is_over)
     return Chart(
         heading=heading,
-        sentence=f"{heading}. {in_short}. Lines: {listed}.{_marked(marks)}",
-        key=_entries(lines),
-        previous_name=previous_name(window.range),
-        table=Table((time, *(one.name for one in lines)), tuple(zip(times, *columns, strict=True))),
-        spec=specs.lines(),
+        sentence=sentence or f"{heading}. {summary}.{ending}{_marked(marks)}",
+        key=() if is_alone else _entries(lines),
+        table=Table((time, *(name for name, _ in columns)), tuple(zip(times, *cells, strict=True))),
+        spec=specs.line(lines[0].slot) if is_alone else specs.lines(),
         draw=lambda: Drawing(
             (axes.time(window), values),
-            {**lines_rows(drawn, is_over=window.is_over), **mark_rows(marks, window)},
+            {**rows, **mark_rows(marks, window)},
             tuple(
-                Tip(name, tuple(None if text == formats.NOTHING else text for text in row))
-                for name, *row in zip(names, *columns, strict=True)
+                Tip(name, tuple(None if details is None and cell == formats.NOTHING else cell for cell in row))
+                for name, *row in zip(names, *cells, strict=True)
             ),
         ),
-        tip_rows=_entries(lines),
+        tip_rows=_entries(lines)
+        if details is None
+        else tuple(KeyEntry(name, slots.get(name, "")) for name, _ in columns),
         marks=tuple(marks),
         cut=cut,
-        summary=in_short,
+        summary=summary,
     )
 
 
@@ -269,11 +297,11 @@ def _heading(name: str, groups: Groups | None, window: Window) -> str:
     return f"{name}{by}, per {length_of_buckets(window)}"
 
 
-def _in_short(summary: Summary, rate: Rate, cut: str, *, is_grouped: bool) -> str:
-    """Say the figure over all runs, where it is known, and what the axis cuts off."""
+def _said(summary: Summary, rate: Rate, *, is_grouped: bool) -> str:
+    """Say the figure over all runs, where it is known."""
     whole = rate.of(Point(summary.window.start, summary.total, summary.latency))
     said = "the biggest groups" if whole is None and is_grouped else f"{_text(rate, whole)} over all runs"
-    return "; ".join(filter(None, (f"{range_name(summary.window.range)}: {said}", cut)))
+    return f"{range_name(summary.window.range)}: {said}"
 
 
 def _text(rate: Rate, value: Decimal | float | None) -> str:
@@ -284,20 +312,5 @@ def _entries(stack: Sequence[Series]) -> tuple[KeyEntry, ...]:
     return tuple(KeyEntry(series.name, series.slot) for series in stack)
 
 
-def _summary(sums: Sums, range_: TimeRange) -> str:
-    return f"{range_name(range_)}: {sums.text(sum(sums.totals, Decimal(0)))} in total"
-
-
 def _marked(marks: Sequence[Mark]) -> str:
     return f" Marked: {in_words(marks)}." if marks else ""
-
-
-def _sentence(sums: Sums, range_: TimeRange) -> str:
-    text = _summary(sums, range_)
-    if sums.before:
-        when = "28 days earlier" if range_ is Range.MONTH else "the period before"
-        text += f", {sums.text(sum(sums.before, Decimal(0)))} {when}"
-    peak = max(range(len(sums.totals)), key=lambda number: sums.totals[number])
-    if sums.totals[peak]:
-        text += f". Highest: {sums.text(sums.totals[peak])}, {sums.titles[peak]}"
-    return f"{text}."
