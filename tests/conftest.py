@@ -68,6 +68,19 @@ class PatientApp(TestApp):
 Quart.test_app_class = PatientApp
 
 
+OF_MACHINE = {
+    "tests/browser/": "Chromium, servers and Postgres share the processors, and a page that is drawn late is not found in time",
+    "tests/ops/": "programs are started, cut off and killed while others wait for them",
+}
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the tests that may be run once more where they fail."""
+    for folder, reason in OF_MACHINE.items():
+        if item.nodeid.startswith(folder):
+            item.add_marker(pytest.mark.machine(reason=reason))
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Playwright's own loop keeps async tests from running after it, so browser tests come last, whatever the order."""
