@@ -26,13 +26,16 @@ class Gap(NamedTuple):
 
 
 _CLIENT = "record OpenAI's client by Runtally's own package for JavaScript instead"
+_SDK = "add the instrumentation of the SDK that it calls"
 _OF_BEDROCK = "call Converse, or add opentelemetry-instrumentation-genai-bedrock instead"
 GAPS: Mapping[str, Gap] = {
     "openinference.instrumentation.dspy": Gap(
         "0.1.48", "sends no tokens at all", "add the instrumentation of LiteLLM, which DSPy calls"
     ),
     "openinference.instrumentation.haystack": Gap(
-        "0.1.46", "sends no tokens of embeddings", "add the instrumentation of the SDK that the embedder calls"
+        "0.1.46",
+        "sends no cached tokens, and no tokens of embeddings",
+        "add the instrumentation of the SDK that it calls",
     ),
     "opentelemetry.instrumentation.anthropic": Gap(
         "0.62.4",
@@ -54,6 +57,11 @@ GAPS: Mapping[str, Gap] = {
         "sends no cached tokens, none at all of streams, and nothing of refused calls",
         _CLIENT,
     ),
+    "openinference.instrumentation.smolagents": Gap("0.1.43", "sends no cached tokens", _SDK),
+    "openinference.instrumentation.autogen_agentchat": Gap("0.1.22", "sends no cached tokens", _SDK),
+    "semantic_kernel.utils.telemetry.model_diagnostics.decorators": Gap("1.45.0", "sends no cached tokens", _SDK),
+    "opentelemetry.instrumentation.openai_agents": Gap("0.62.4", "sends no tokens of Chat Completions", _SDK),
+    "openinference.instrumentation.openai_agents": Gap("2.6.0", "sends no cached tokens of Chat Completions", _SDK),
     "@opentelemetry/instrumentation-openai": Gap("0.22.0", "sends no cached tokens", _CLIENT),
     "opentelemetry.instrumentation.bedrock": Gap("0.62.4", "sends no cached tokens of InvokeModel", _OF_BEDROCK),
     "openinference.instrumentation.bedrock": Gap(

@@ -57,7 +57,7 @@ def is_call(span: Span) -> bool:
     for name, decide in _RULES:
         if name in attributes and (said := _said(attributes, name)):
             return decide(said, span)
-    if _said(attributes, REQUEST_TYPE).casefold() in _REQUEST_TYPES:
+    if _is_request(attributes):
         return True
     return (
         _has_model(attributes)
@@ -82,7 +82,16 @@ def _is_operation(operation: str, span: Span) -> bool:
             and has_failed(span)
             and any(_said(span.attributes, name) for name in _PROVIDERS)
         )
-    return operation in _KNOWN_OPERATIONS or _has_count(span.attributes) or has_failed(span)
+    return (
+        operation in _KNOWN_OPERATIONS
+        or _is_request(span.attributes)
+        or _has_count(span.attributes)
+        or has_failed(span)
+    )
+
+
+def _is_request(attributes: Attributes) -> bool:
+    return _said(attributes, REQUEST_TYPE).casefold() in _REQUEST_TYPES
 
 
 def _said(attributes: Attributes, name: str) -> str:
@@ -124,8 +133,10 @@ _BESIDE: Mapping[str, str] = {
     # Bedrock's Converse reports an input without cached and written tokens, and these pass it on.
     "opentelemetry.instrumentation.genai.bedrock": "1.3",
     "opentelemetry.instrumentation.bedrock": "0.62.4",
+    "openlit.instrumentation.bedrock": "1.45.0",
     # So does Anthropic's API.
     "@traceloop/instrumentation-anthropic": "0.27.0",
+    "openlit.instrumentation.anthropic": "1.45.0",
 }
 """Scopes whose input leaves out what was read from a cache and written to it, and their last version of which that is known."""
 _BESIDE_WITH_CLAUDE: Mapping[str, str] = {"openinference.instrumentation.agno": "1.0.15"}

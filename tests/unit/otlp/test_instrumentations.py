@@ -116,6 +116,8 @@ def has(run: StoredRun, **fields: object) -> bool:
         ("opentelemetry.instrumentation.genai.bedrock", "1.3b0", CLAUDE),
         ("opentelemetry.instrumentation.bedrock", "0.62.4", CLAUDE),
         ("@traceloop/instrumentation-anthropic", "0.27.0", "claude-sonnet-4-5"),
+        ("openlit.instrumentation.anthropic", "", "claude-sonnet-4-5"),
+        ("openlit.instrumentation.bedrock", "", CLAUDE),
         ("openinference.instrumentation.agno", "1.0.15", "claude-sonnet-4-5"),
     ],
 )
@@ -328,6 +330,14 @@ def test_litellms_functions_are_calls_with_the_user_and_provider_that_it_names(k
     sent: dict[str, Value] = {**LITELLM, "llm.request.type": kind, "llm.user": "u-9", "gen_ai.usage.input_tokens": 5}
 
     assert has(the_run(scoped("litellm", span(sent))), provider="openai", model="gpt-5-mini", user_id="u-9")
+
+
+def test_a_transcription_of_litellm_is_a_run_though_it_has_seconds_and_no_tokens() -> None:
+    kind: dict[str, Value] = {"llm.request.type": "transcription", "gen_ai.operation.name": "transcription"}
+    usage: dict[str, Value] = {"metadata.usage_object": "{'type': 'duration', 'seconds': 12.5}"}
+    run = the_run(scoped("litellm", span({**LITELLM, "gen_ai.request.model": "whisper-1", **kind, **usage})))
+
+    assert has(run, model="whisper-1", units={"audioSeconds": 12.5})
 
 
 def test_what_litellm_had_in_its_cache_used_no_tokens() -> None:
