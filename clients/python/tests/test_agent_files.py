@@ -465,6 +465,97 @@ def test_a_forks_copy_without_counts_does_not_stand_for_the_call(tmp_path: Path)
     assert [(run["sessionId"], run["inputTokens"]) for run in runs_of(tmp_path)] == [("a-fork", 2_176), ("s-1", 0)]
 
 
+# Session s-1 has two calls, a compaction of 1,000 and 300 tokens, and one more call; its fork copies the compaction and has its own.
+def write_compacted(home: Path) -> None:
+    def at(second: int) -> str:
+        return f"2026-11-20T10:00:{second:02}.250Z"
+
+    def sums(session: str, calls: int, numbers: int, compactions: int) -> dict[str, Any]:
+        usage = {
+            "inputTokens": 100 * calls + numbers + 1_000 * compactions,
+            "cacheReadInputTokens": 2_000 * calls + numbers,
+            "cacheCreationInputTokens": 70 * calls + numbers,
+            "cacheCreationEphemeral1hInputTokens": 30 * calls + numbers,
+            "outputTokens": 500 * calls + numbers + 300 * compactions,
+            "thinkingTokens": 17 * calls,
+            "webSearchRequests": 2 * calls,
+        }
+        return {
+            "type": "cost-state",
+            "sessionId": session,
+            "startTime": 7,
+            "modelUsage": {"claude-opus-4-6[1m]": usage},
+        }
+
+    def boundary(session: str, second: int, name: str) -> dict[str, Any]:
+        return {
+            "type": "system",
+            "subtype": "compact_boundary",
+            "sessionId": session,
+            "timestamp": at(second),
+            "uuid": name,
+        }
+
+    folder = home / ".claude/projects/p"
+    write_lines(
+        folder / "s-1.jsonl",
+        claude_line("req_1", 1, timestamp=at(1)),
+        sums("s-1", 1, 1, 0),
+        claude_line("req_2", 2, timestamp=at(2)),
+        boundary("s-1", 3, "b-1"),
+        sums("s-1", 2, 3, 1),
+        claude_line("req_3", 3, timestamp=at(4)),
+        sums("s-1", 3, 6, 1),
+    )
+    write_lines(
+        folder / "a-fork.jsonl",
+        boundary("a-fork", 3, "b-1"),
+        claude_line("req_3", 3, timestamp=at(4), sessionId="a-fork", requestSessionId="s-1"),
+        claude_line("req_5", 5, timestamp=at(5), sessionId="a-fork"),
+        boundary("a-fork", 6, "b-2"),
+        sums("a-fork", 4, 11, 2),
+    )
+
+
+def test_what_a_compaction_used_is_worked_out_from_sums_where_it_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_compacted(tmp_path)
+    assert cli.main(["list", "--home", str(tmp_path)]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 4
+
+    assert cli.main(["list", "--compactions", "--home", str(tmp_path)]) == 0
+
+    runs = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    summed = [run for run in runs if run["metadata"].get("aggregated")]
+    assert {figures(run) for run in summed} == {
+        ("anthropic", "claude-opus-4-6", "2026-11-20T10:00:03.250Z", "s-1", 1_000, 0, 0, 300, 0),
+        ("anthropic", "claude-opus-4-6", "2026-11-20T10:00:06.250Z", "a-fork", 1_000, 0, 0, 300, 0),
+    }
+    assert not any("units" in run for run in summed)
+    assert len(runs) == 6
+
+
+def test_no_compaction_is_made_up_where_sums_lack_calls_or_a_parent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_compacted(tmp_path)
+    (path,) = tmp_path.rglob("s-1.jsonl")
+    first, *others = map(json.loads, path.read_text().splitlines())
+    # A process that was killed made a call that is in no sum.
+    write_lines(path, first, others[0], claude_line("req_8", 8, timestamp="2026-11-20T10:00:02.000Z"), *others[1:])
+    assert cli.main(["list", "--compactions", "--home", str(tmp_path), "--agent", "claude-code"]) == 0
+    printed = capsys.readouterr()
+    assert [json.loads(line)["sessionId"] for line in printed.out.splitlines() if "aggregated" in line] == ["a-fork"]
+    assert "Left out: compactions of session s-1, whose sums have less than its calls." in printed.err
+
+    path.unlink()
+    assert cli.main(["list", "--compactions", "--home", str(tmp_path)]) == 0
+    printed = capsys.readouterr()
+    assert "aggregated" not in printed.out
+    assert "Left out: compactions of session a-fork, which was forked from one that is gone." in printed.err
+
+
 def test_of_an_answer_whose_blocks_have_counts_so_far_the_largest_count(tmp_path: Path) -> None:
     blocks = [claude_line("req_1", number, timestamp=f"2026-11-20T10:00:0{number}.250Z") for number in range(3)]
     write_lines(tmp_path / ".claude/projects/p/s-1.jsonl", *blocks)

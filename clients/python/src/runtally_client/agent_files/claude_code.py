@@ -2,7 +2,7 @@
 
 A fork copies lines into a new file, where `requestSessionId` names the session that made the call. Failed attempts are
 lines of their own: those that were tried again under `system`, the last one under the model `<synthetic>`. The calls of
-`/compact` are in no line.
+`/compact` are in no line, and only in sums.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from runtally_client.agent_files import reading
+from runtally_client.agent_files import compactions, reading
+from runtally_client.agent_files.compactions import Session
 from runtally_client.agent_files.reading import Home, Notes, Run, count, part, text
 
 NAME = "claude-code"
+_FAILED, _OF_SUMS = b'"api_error"', (b'"cost-state"', b'"compact_boundary"')
 _SHORT = 2_048
 # The type of a line, if all before it are plain values.
 _HEAD = re.compile(rb'\{(?:"(?!type")\w+":(?:"[^"\\]*"|null|true|false|\d+),)*"type":"(\w+)"')
@@ -34,12 +36,22 @@ _NO_REGION = {None, "", "global", "not_available"}
 
 
 def read(home: Home, notes: Notes) -> Iterator[Run]:
-    """Yield each call of each session once, subagents included."""
+    """Yield each call of each session once, subagents included, and what compactions used if the home asks for it."""
+    sessions: dict[str, Session] = {}
+    calls = _calls(home, notes, sessions)
+    if home.compactions:
+        found = list(calls)
+        yield from found
+        calls = compactions.runs(sessions, found, notes)
+    yield from calls
+
+
+def _calls(home: Home, notes: Notes, sessions: dict[str, Session]) -> Iterator[Run]:
     folders = [home.folder(".claude", "CLAUDE_CONFIG_DIR"), home.folder(".config/claude", "CLAUDE_CONFIG_DIR")]
     seen: set[_Key] = set()
     # A fork of a compacted session has copies of answers without their counts.
     empty: dict[_Key, list[Run]] = {}
-    reader = _Reader()
+    reader = _Reader(sessions if home.compactions else None)
     for folder in dict.fromkeys(folders):
         paths = reading.files(folder / "projects", "*.jsonl", notes)
         for calls in reading.each(home, paths, reader.calls, notes):
@@ -59,7 +71,10 @@ def read(home: Home, notes: Notes) -> Iterator[Run]:
 class _Reader:
     """Reads files, of each answer its first block alone: further ones are three quarters of all lines."""
 
-    def __init__(self) -> None:
+    def __init__(self, sessions: dict[str, Session] | None) -> None:
+        """Fill the sessions with what they tell of compactions, if there are any to fill."""
+        self._sessions = sessions
+        self._marks = (_FAILED,) if sessions is None else (_FAILED, *_OF_SUMS)
         self._known: set[tuple[bytes, bytes]] = set()
         self._latest: tuple[bytes, bytes] | None = None
         self._made: dict[str, Run] = {}
@@ -69,7 +84,12 @@ class _Reader:
         answers: dict[_Key, list[Run]] = {}
         failures: list[dict[str, Any]] = []
         model = None
+        session = Session()
+        if self._sessions is not None:
+            self._known.clear()  # What a file copied from another one says whose fork it is.
         for line in reading.lines(path, notes, cut=self._cut):
+            if self._sessions is not None:
+                session.see(line)
             message = part(line, "message")
             named = text(message, "model")
             if named is None or named == _SYNTHETIC:
@@ -79,8 +99,7 @@ class _Reader:
                 key = (message.get("id"), line.get("requestId"))
                 # Older versions write the first blocks with the counts so far: the largest are the answer's.
                 before = answers.get(key)
-                if self._latest and str(key[1]).encode() in self._latest[0]:
-                    self._known.add(self._latest)
+                self._know(key[1])
                 if before and count(usage, "output_tokens") <= before[0]["outputTokens"]:
                     continue
                 at = before[0]["timestamp"] if before else reading.moment(line.get("timestamp"))
@@ -88,8 +107,10 @@ class _Reader:
                     notes.leave_out("a call of Claude Code has no time")
                 else:
                     answers[key] = list(self._answers(line, named.replace("[1m]", ""), usage, at))
+        if self._sessions is not None and session.steps and session.name:
+            self._sessions[session.name] = session
         if answers or failures:
-            notes.cannot_know("Claude Code keeps no latency, and no line for the calls of /compact")
+            notes.cannot_know("Claude Code keeps no latency, and no line for the calls of /compact; see --compactions")
         return [
             *answers.items(),
             *(
@@ -97,6 +118,11 @@ class _Reader:
                 for line in failures
             ),
         ]
+
+    def _know(self, request: object) -> None:
+        """Remember the latest block, if what was taken for its request is the one that was read."""
+        if self._latest and str(request).encode() in self._latest[0]:
+            self._known.add(self._latest)
 
     def _answers(self, line: dict[str, Any], model: str, usage: dict[str, Any], at: str) -> Iterator[Run]:
         """Yield the run of an answer, and those of other models that worked on it."""
@@ -141,11 +167,15 @@ class _Reader:
 
     def _cut(self, line: bytes) -> bytes | None:
         """Return a line without what was said; None if it tells nothing new of a call."""
-        if len(line) > _SHORT and (head := _HEAD.match(line)) and head[1] not in (b"assistant", b"system"):
+        if (
+            len(line) > _SHORT
+            and (head := _HEAD.match(line))
+            and head[1] not in (b"assistant", b"system", b"cost-state")
+        ):
             return None
         usage = line.rfind(b'"usage"')
         if usage < 0:
-            return line if b'"api_error"' in line else None
+            return line if any(mark in line for mark in self._marks) else None
         # Both stand behind the content. If they are part of it, which the request tells once it is read, nothing is known by them.
         request = line.find(b'"requestId"', usage)
         answered = line.find(b'"output_tokens"', usage, request)

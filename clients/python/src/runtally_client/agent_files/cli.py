@@ -105,8 +105,9 @@ def _send(options: argparse.Namespace, sync: Sync) -> int:
 def _runs(options: argparse.Namespace, notes: Notes) -> Iterator[Run]:
     since = options.since.isoformat() if options.since else ""
     # The other commands have threads of their own, beside which no process should begin.
-    processes = (os.cpu_count() or 1) if options.run is _report else 1
-    for run in registry.read(Home(options.home, processes), notes, options.agent):
+    processes = (os.cpu_count() or 1) if options.run is _report and not options.compactions else 1
+    home = Home(options.home, processes, compactions=options.compactions)
+    for run in registry.read(home, notes, options.agent):
         if run["timestamp"] >= since:
             user = getattr(options, "user", None)
             yield {**run, "userId": user} if user else run
@@ -147,6 +148,9 @@ def _parser() -> argparse.ArgumentParser:
     reads.add_argument("--agent", action="append", default=[], choices=[*names, *registry.UNFIT], metavar="NAME",
                        help=f"one of {', '.join(names)}; can be repeated, and is all of them by default")  # fmt: skip
     reads.add_argument("--since", type=_day, metavar="DATE", help="leave out earlier calls")
+    reads.add_argument(
+        "--compactions", action="store_true", help="also work out what /compact of Claude Code used from its sums"
+    )
     command = commands.add_parser("list", parents=[reads], help="print each call as one line of JSON")
     command.add_argument("--json", action="store_true", help="the default, and the only form")
     command.set_defaults(run=_list)

@@ -51,8 +51,9 @@ _NOBODY = frozenset({"", "other", "custom", "openai-compatible", "openai-compat"
 class Home:
     """A person's home folder, and where the agents keep their files in it."""
 
-    def __init__(self, path: Path | None = None, processes: int = 1) -> None:
-        """Name the home, and how many processes may read large folders in it."""
+    def __init__(self, path: Path | None = None, processes: int = 1, *, compactions: bool = False) -> None:
+        """Name the home, how many processes may read large folders in it, and whether compactions are worked out from sums."""
+        self.compactions = compactions
         self.path = path or Path.home()
         self.processes = processes if hasattr(os, "fork") else 1
         self._environment = {} if path else os.environ
