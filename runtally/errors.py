@@ -4,6 +4,7 @@
 """
 
 from dataclasses import dataclass
+from typing import Self
 
 from runtally.files import REPAIR_COMMAND
 
@@ -34,6 +35,15 @@ class RuntallyError(Exception):
         super().__init__(self.message)
 
 
+class Unprocessable(RuntallyError):
+    """What was sent can be read, and breaks a constraint."""
+
+    @classmethod
+    def at(cls, path: str, why: str) -> Self:
+        """Return the error of one field."""
+        return cls(why, details=(Detail(path, why),))
+
+
 class InvalidJson(RuntallyError):
     code = "invalid_json"
     message = "Send a JSON object, encoded as UTF-8."
@@ -57,12 +67,12 @@ class MissingProjectId(RuntallyError):
     message = "Put a projectId that is not blank into the body, for a single run as for a batch."
 
 
-class InvalidPayload(RuntallyError):
+class InvalidPayload(Unprocessable):
     code = "invalid_payload"
     message = "Correct the fields listed in details and send the request again; nothing of it was stored."
 
 
-class BatchTooLarge(RuntallyError):
+class BatchTooLarge(Unprocessable):
     code = "batch_too_large"
     message = "Send fewer runs in one batch."
 
@@ -102,37 +112,37 @@ class Forbidden(RuntallyError):
     message = "This key may not do that; use a key of that project with the scope it needs."
 
 
-class InvalidName(RuntallyError):
+class InvalidName(Unprocessable):
     code = "invalid_name"
     message = "Give a name that is not blank."
 
 
-class InvalidNote(RuntallyError):
+class InvalidNote(Unprocessable):
     code = "invalid_note"
     message = "Correct what is listed in details; nothing was stored."
 
 
-class InvalidErasure(RuntallyError):
+class InvalidErasure(Unprocessable):
     code = "invalid_erasure"
     message = "Name the user whose runs are to be erased; nothing was deleted."
 
 
-class InvalidBill(RuntallyError):
+class InvalidBill(Unprocessable):
     code = "invalid_bill"
     message = "Give a vendor's report of usage or costs, or an amount; nothing was stored."
 
 
-class InvalidRetention(RuntallyError):
+class InvalidRetention(Unprocessable):
     code = "invalid_retention"
     message = "Give a number of days, or keep runs for ever."
 
 
-class InvalidUser(RuntallyError):
+class InvalidUser(Unprocessable):
     code = "invalid_user"
     message = "Correct what is listed in details; nothing was changed."
 
 
-class InvalidScope(RuntallyError):
+class InvalidScope(Unprocessable):
     code = "invalid_scope"
     message = "Use scopes that exist; `runtally keys create --help` lists them."
 
@@ -147,7 +157,7 @@ class InvalidInterval(RuntallyError):
     message = "Use interval=15m, 1h, 6h or 1d, or leave it out."
 
 
-class DimensionNotTracked(RuntallyError):
+class DimensionNotTracked(Unprocessable):
     code = "dimension_not_tracked"
     message = "Too many runs would have to be read one by one: track the key of metadata, or ask for a shorter time."
 
@@ -172,37 +182,37 @@ class InvalidExport(RuntallyError):
     message = "Use one of csv, jsonl and parquet."
 
 
-class InvalidThresholds(RuntallyError):
+class InvalidThresholds(Unprocessable):
     code = "invalid_thresholds"
     message = "Correct the window and the thresholds listed in details; nothing was changed."
 
 
-class InvalidBudget(RuntallyError):
+class InvalidBudget(Unprocessable):
     code = "invalid_budget"
     message = "Correct what is listed in details; the budget stays as it was."
 
 
-class InvalidAlertRule(RuntallyError):
+class InvalidAlertRule(Unprocessable):
     code = "invalid_alert_rule"
     message = "Correct what is listed in details; the rules stay as they were."
 
 
-class InvalidNameRule(RuntallyError):
+class InvalidNameRule(Unprocessable):
     code = "invalid_name_rule"
     message = "Correct what is listed in details; names are stored as before."
 
 
-class InvalidTrackedKey(RuntallyError):
+class InvalidTrackedKey(Unprocessable):
     code = "invalid_tracked_key"
     message = "Name a key of metadata that is not tracked yet; nothing was changed."
 
 
-class InvalidAlertTarget(RuntallyError):
+class InvalidAlertTarget(Unprocessable):
     code = "invalid_alert_target"
     message = "Correct where alerts go; nothing was changed."
 
 
-class InvalidPrice(RuntallyError):
+class InvalidPrice(Unprocessable):
     code = "invalid_price"
     message = "Correct what is listed in details; no price was changed."
 

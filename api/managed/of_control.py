@@ -277,8 +277,7 @@ def _grant(role: str, project_id: str) -> Grant:
 def _lifetime(at: At, end: datetime | None) -> timedelta | None:
     """Raises `InvalidName` for an end that is over."""
     if end is not None and end <= at.now:
-        why = "Choose a time to come."
-        raise InvalidName(why, details=(Detail("expires_at", why),))
+        raise InvalidName.at("expires_at", "Choose a time to come.")
     return end - at.now if end else None
 
 

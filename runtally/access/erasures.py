@@ -18,7 +18,7 @@ from runtally.access.erasure import ChosenBy, ChosenRuns, FoundRuns, Places, era
 from runtally.audit import Actor, ActorKind, Change, record
 from runtally.clock import Clock
 from runtally.db.database import Database
-from runtally.errors import ArchiveError, Detail, InvalidErasure, MissingExtra, NotFound
+from runtally.errors import ArchiveError, InvalidErasure, MissingExtra, NotFound
 from runtally.fields import MAX_NAME, trimmed
 from runtally.models.audit import Erasure, ErasureState
 from runtally.models.project import Colour
@@ -45,7 +45,7 @@ def names_of(user: str, names: LiveNames) -> tuple[str, ...]:
     user = trimmed(user)
     if not user or len(user) > MAX_NAME or "\0" in user:
         why = f"Give the user's name or hash, as runs have it, with 1 to {MAX_NAME} characters."
-        raise InvalidErasure(why, details=(Detail("user", why),))
+        raise InvalidErasure.at("user", why)
     hashed = None if is_hash(USER.name, user) else names.hashed(USER.name, user)
     return (user, hashed) if hashed else (user,)
 

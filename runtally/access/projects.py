@@ -10,7 +10,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.access.erasure_queries import erase_archived, erase_runs
 from runtally.audit import Actor, Change, record
-from runtally.errors import Detail, InvalidName, InvalidRetention, NotFound
+from runtally.errors import InvalidName, InvalidRetention, NotFound
 from runtally.fields import is_project_id
 from runtally.models.alert import Alert, AlertDelivery, AlertRule, AlertTarget
 from runtally.models.budget import Budget
@@ -73,8 +73,7 @@ async def get(session: AsyncSession, project_id: str, *, is_locked: bool = False
 async def create(session: AsyncSession, by: Actor, project_id: str, now: datetime) -> None:
     """Make a project, as its first run would; one that is there stays as it is. Raises `InvalidName`."""
     if not is_project_id(project_id):
-        why = "Give the project an id of 1 to 128 characters that is not blank."
-        raise InvalidName(why, details=(Detail("projectId", why),))
+        raise InvalidName.at("projectId", "Give the project an id of 1 to 128 characters that is not blank.")
     made = insert(Project).values(id=project_id, name=project_id, created_at=now).on_conflict_do_nothing()
     if (await session.exec(made)).rowcount:
         record(session, by, Change("project.created", project_id, project_id))

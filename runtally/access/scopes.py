@@ -6,7 +6,7 @@ from enum import StrEnum
 from uuid import UUID
 
 from runtally.audit import Actor, ActorKind
-from runtally.errors import Detail, Forbidden, InvalidScope, InvalidUser, NotFound
+from runtally.errors import Forbidden, InvalidScope, InvalidUser, NotFound
 from runtally.models.user import Role
 from runtally.names import LiveNames
 
@@ -78,7 +78,7 @@ class Grant:
     def __post_init__(self) -> None:
         if (self.role is Role.ADMIN) != (self.project_id is None):
             why = "Admins see every project; choose none." if self.role is Role.ADMIN else "Choose a project."
-            raise InvalidUser(why, details=(Detail("project", why),))
+            raise InvalidUser.at("project", why)
 
 
 def user_actor(id_: UUID, email: str, roles: Mapping[str, Role], *, is_admin: bool) -> Actor:

@@ -11,7 +11,7 @@ from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.audit import Actor, Change, record
-from runtally.errors import Detail, InvalidName, NotFound
+from runtally.errors import InvalidName, NotFound
 from runtally.experiments.verdict import Rule, Thresholds, Window, validate
 from runtally.fields import MAX_NAME, trimmed
 from runtally.models.experiment import Experiment
@@ -35,8 +35,7 @@ async def list_ids(session: AsyncSession, project_id: str) -> Sequence[str]:
 async def create(session: AsyncSession, by: Actor, project_id: str, experiment_id: str, now: datetime) -> None:
     """Make an experiment, as its first run would; one that is there stays as it is. Raises `InvalidName`."""
     if not experiment_id or len(experiment_id) > MAX_NAME or experiment_id != trimmed(experiment_id.replace("\0", "")):
-        why = f"Give the experiment an id of 1 to {MAX_NAME} characters."
-        raise InvalidName(why, details=(Detail("experimentId", why),))
+        raise InvalidName.at("experimentId", f"Give the experiment an id of 1 to {MAX_NAME} characters.")
     values = {"project_id": project_id, "id": experiment_id, "created_at": now}
     if (await session.exec(insert(Experiment).values(**values).on_conflict_do_nothing())).rowcount:
         record(session, by, Change("experiment.created", experiment_id, project_id))

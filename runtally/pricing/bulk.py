@@ -126,12 +126,11 @@ async def find(session: AsyncSession, ids: Sequence[int]) -> Sequence[PriceEntry
     """Return the prices with these ids, in their order. Raises `InvalidPrice` for none, too many, or one that there is not."""
     if not ids or len(ids) > MAX_ENTRIES:
         why = f"Select at most {MAX_ENTRIES} prices." if ids else "Select the prices to change."
-        raise InvalidPrice(why, details=(Detail("entry", why),))
+        raise InvalidPrice.at("entry", why)
     found = {one.id: one for one in await session.exec(select(PriceEntry).where(col(PriceEntry.id).in_(ids)))}
     missing = next((one for one in ids if one not in found), None)
     if missing is not None:
-        why = f"There is no price {missing} any more. Search again."
-        raise InvalidPrice(why, details=(Detail("entry", why),))
+        raise InvalidPrice.at("entry", f"There is no price {missing} any more. Search again.")
     return [found[one] for one in dict.fromkeys(ids)]
 
 

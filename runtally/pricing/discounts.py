@@ -9,7 +9,7 @@ from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.audit import Actor, Change, record
-from runtally.errors import Detail, InvalidPrice, NotFound
+from runtally.errors import InvalidPrice, NotFound
 from runtally.fields import MAX_NAME
 from runtally.models.price import ProjectDiscount
 from runtally.pricing.draft import MAX_NOTE, read_time
@@ -103,7 +103,7 @@ def _time(sent: Mapping[str, str], name: str) -> datetime | None:
 
 
 def _refuse(name: str, why: str) -> NoReturn:
-    raise InvalidPrice(why, details=(Detail(name, why),))
+    raise InvalidPrice.at(name, why)
 
 
 def _target(discount: ProjectDiscount) -> str:

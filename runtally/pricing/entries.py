@@ -109,10 +109,10 @@ async def follow(session: AsyncSession, by: Actor, entry: PriceEntry, draft: Dra
     draft, start = _spelled_as(entry, draft), draft.effective_from
     if start is None or (entry.effective_from is not None and start <= entry.effective_from):
         why = "Say from when on: a time after the start of the price that it follows."
-        raise InvalidPrice(why, details=(Detail("effective_from", why),))
+        raise InvalidPrice.at("effective_from", why)
     if entry.effective_to is not None and start > entry.effective_to:
         why = "The price that it follows ends before that; add a price instead, or choose the day it ends."
-        raise InvalidPrice(why, details=(Detail("effective_from", why),))
+        raise InvalidPrice.at("effective_from", why)
     before = Draft.of(entry)
     entry.effective_to = start
     _touch(entry, now)
@@ -130,8 +130,7 @@ async def end(session: AsyncSession, by: Actor, entry: PriceEntry, at: datetime,
     """End the price at this time, exclusive. Raises `InvalidPrice`."""
     await _lock_current(session, entry)
     if entry.effective_from is not None and at <= entry.effective_from:
-        why = "The end must come after the start; withdraw the price if it never held."
-        raise InvalidPrice(why, details=(Detail("effective_to", why),))
+        raise InvalidPrice.at("effective_to", "The end must come after the start; withdraw the price if it never held.")
     before = {"effective_to": entry.effective_to}
     await _demand_room(session, replace(Draft.of(entry), effective_to=at), excluding=entry)
     entry.effective_to = at

@@ -72,7 +72,7 @@ def read(text: str) -> tuple[Mapping[str, str], ...]:
     except csv.Error:
         columns = ()
     if why := _wrong_columns(columns):
-        raise InvalidPrice(why, details=(Detail("file", why),))
+        raise InvalidPrice.at("file", why)
     try:
         rows = tuple(
             {name: unguarded(value) for name, value in row.items() if isinstance(value, str)} for row in reader
@@ -80,8 +80,7 @@ def read(text: str) -> tuple[Mapping[str, str], ...]:
     except csv.Error:
         rows = ()
     if not rows or len(rows) > MAX_LINES:
-        why = f"Send a CSV file of 1 to {MAX_LINES:,} lines."
-        raise InvalidPrice(why, details=(Detail("file", why),))
+        raise InvalidPrice.at("file", f"Send a CSV file of 1 to {MAX_LINES:,} lines.")
     return rows
 
 

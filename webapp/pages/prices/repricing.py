@@ -10,7 +10,7 @@ from quart.typing import ResponseReturnValue
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from api.current import actor, services
-from runtally.errors import Detail, InvalidPrice
+from runtally.errors import InvalidPrice
 from runtally.models.price import Repricing, RepricingState
 from runtally.pricing.draft import read_time
 from runtally.pricing.repricing import repricer
@@ -132,11 +132,9 @@ def _scope(form: Form) -> Scope:
         try:
             times[name] = read_time(form.value(name))
         except (ValueError, OverflowError):
-            why = "Enter a date such as 2026-12-01 (UTC), or leave it empty."
-            raise InvalidPrice(why, details=(Detail(name, why),)) from None
+            raise InvalidPrice.at(name, "Enter a date such as 2026-12-01 (UTC), or leave it empty.") from None
     if times["since"] and times["until"] and times["since"] >= times["until"]:
-        why = "The end must come after the start."
-        raise InvalidPrice(why, details=(Detail("until", why),))
+        raise InvalidPrice.at("until", "The end must come after the start.")
     project_id, provider, model = (form.value(name).strip() or None for name in ("project", "provider", "model"))
     return Scope(project_id, provider, model, times["since"], times["until"])
 

@@ -17,7 +17,7 @@ from runtally.access import keys, projects
 from runtally.access.scopes import Scope, demand
 from runtally.audit import ActorKind
 from runtally.db.database import Connection
-from runtally.errors import Detail, Forbidden, InvalidPrice
+from runtally.errors import Forbidden, InvalidPrice
 from runtally.models.project import Project
 from runtally.pricing.draft import read_time
 from runtally.runs.agent_figures import Drift, select_drifts
@@ -249,18 +249,16 @@ def _target(query: Mapping[str, str], now: datetime) -> Target:
     provider, model = (query.get(name, "").strip() or None for name in ("provider", "model"))
     if (provider is None) != (model is None):
         name = "provider" if provider is None else "model"
-        why = "Give provider and model, or neither for each model's own price."
-        raise InvalidPrice(why, details=(Detail(name, why),))
+        raise InvalidPrice.at(name, "Give provider and model, or neither for each model's own price.")
     tier, writes = (query.get(name, "").strip().lower() for name in ("tier", "writes"))
     if len(tier) > _LONGEST_TIER or writes not in WRITES:
         why = "Enter a service tier such as batch, and 5m or 1h for cache writes, or leave them empty."
-        raise InvalidPrice(why, details=(Detail("tier" if writes in WRITES else "writes", why),))
+        raise InvalidPrice.at("tier" if writes in WRITES else "writes", why)
     try:
         at = read_time(query.get("at", "")) or now
         return Target(at, provider, model, tier or None, Writes(writes) if writes else None)
     except (ValueError, OverflowError):
-        why = "Enter a date such as 2026-12-01 (UTC), or leave it empty for now."
-        raise InvalidPrice(why, details=(Detail("at", why),)) from None
+        raise InvalidPrice.at("at", "Enter a date such as 2026-12-01 (UTC), or leave it empty for now.") from None
 
 
 def _words(target: Target, form: Form) -> str:
