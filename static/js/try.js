@@ -47,3 +47,5 @@ document.addEventListener("input", ({ target }) => {
   if (!target.matches("[data-try] [data-key]")) return;
   for (const one of document.querySelectorAll("[data-try] [data-key]")) one.value = target.value;
 });
+
+for (const one of document.querySelectorAll("[data-try] [type=submit]")) one.disabled = false;
