@@ -22,6 +22,7 @@ from runtally.db.database import Connection
 from runtally.db.schema import (
     CELL,
     REPORTING,
+    SELECT_MAY_MAKE_TABLES,
     advice,
     are_current,
     is_current,
@@ -187,7 +188,11 @@ async def examine_database(connection: Connection, clock: Clock, book: PriceBook
     ahead = server.at - (before + (after - before) / 2)
     findings = [_version(server.major, server.version), _clock(ahead)]
     if not await is_current(connection):
-        return [*findings, Finding("migrations", State.FAIL, await advice(connection))]
+        findings.append(Finding("migrations", State.FAIL, await advice(connection)))
+        if not await connection.fetchval(SELECT_MAY_MAKE_TABLES):
+            message = "the user of the database may not make tables; make it the owner of the database, or grant it CREATE on its schema"
+            findings.append(Finding("rights", State.FAIL, message))
+        return findings
     findings.append(Finding("migrations", State.OK, "tables are up to date"))
     if closed := await select_closed_tables(connection):
         names = ", ".join(closed[:SHOWN]) + (" and more" if len(closed) > SHOWN else "")

@@ -108,6 +108,9 @@ ORDER BY 1
 """
 
 
+SELECT_MAY_MAKE_TABLES = "SELECT has_schema_privilege(current_schema(), 'CREATE')"
+
+
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
     major: int

@@ -238,10 +238,13 @@ def test_each_reason_for_a_database_that_is_out_of_reach_is_a_sentence_of_its_ow
         assert "one" not in result.output.replace("none", "").split()
 
 
-def test_a_role_that_may_not_make_tables_is_told_so_by_migrate(
+def test_a_role_that_may_not_make_tables_is_told_so_by_doctor_and_migrate(
     blank_database_url: str, guarded_role: str, postgres: Postgres
 ) -> None:
-    refused = runtally("migrate", as_role(blank_database_url, guarded_role, "a right one"))
+    url = as_role(blank_database_url, guarded_role, "a right one")
+    assert "may not make tables; make it the owner" in message_of(runtally("doctor", url), "rights")
+
+    refused = runtally("migrate", url)
 
     assert refused.exit_code == 1
     assert refused.output.endswith(f"Error: The database of DATABASE_URL is out of reach: {connecting.NO_RIGHTS}.\n")
