@@ -39,6 +39,12 @@ PORTS = range(20_000, 32_000)
 _tls = httpx.create_ssl_context()
 
 DROP_SECONDS = 10
+END_SESSIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}' AND pid <> pg_backend_pid()"
+UNWILLING = {
+    "takes no changes": "default_transaction_read_only = on",
+    "ends statements after a millisecond": "statement_timeout = '1ms'",
+}
+"""What a database may do for a while, by its settings."""
 END_SENDING = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'ClientWrite'"
 
 
@@ -101,6 +107,11 @@ class Postgres:
         with ThreadPoolExecutor(1) as thread:
             thread.submit(upgrade, url, *histories).result()
         return url
+
+    def begin_anew(self, url: str, setting: str) -> None:
+        """End all sessions of a database, as a server that begins anew does, and give later ones a setting, `SET name = value`."""
+        name = make_url(url).database
+        self.execute(f'ALTER DATABASE "{name}" {setting}', END_SESSIONS.format(name))
 
     def stop_clock(self, url: str, at: datetime, clock: str = "now") -> None:
         """In statements of sessions that begin later, `now()` is this moment; defaults of columns are not changed."""

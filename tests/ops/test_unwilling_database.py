@@ -5,22 +5,16 @@ from collections import Counter
 
 import httpx
 import pytest
-from sqlalchemy.engine import make_url
 
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.usage.upkeep.verify_queries import verify_sums
 from tests.factories import make_run
-from tests.serving import INGEST_KEY, Postgres, client_of, running_server
+from tests.serving import INGEST_KEY, UNWILLING, Postgres, client_of, running_server
 from tests.stored import until_merged
 
 PROJECT, BATCH, ROUNDS = "unwilling", 20, 3
-END_OTHERS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}' AND pid <> pg_backend_pid()"
 STORED = f"SELECT id FROM runs WHERE project_id = '{PROJECT}'"
-UNWILLING = {
-    "takes no changes": "default_transaction_read_only = on",
-    "ends statements after a millisecond": "statement_timeout = '1ms'",
-}
 
 
 async def send(client: httpx.AsyncClient, number: int) -> httpx.Response:
@@ -32,13 +26,11 @@ async def send(client: httpx.AsyncClient, number: int) -> httpx.Response:
 async def test_what_was_acknowledged_is_there_once_and_sums_are_exact(
     postgres: Postgres, empty_database_url: str, setting: str
 ) -> None:
-    name = make_url(empty_database_url).database
     answers = dict[int, int]()
     headers = {"Authorization": f"Bearer {INGEST_KEY}"}
 
     async def change(statement: str) -> None:
-        # As if the server had begun anew: sessions that are open keep their settings.
-        await asyncio.to_thread(postgres.execute, f'ALTER DATABASE "{name}" {statement}', END_OTHERS.format(name))
+        await asyncio.to_thread(postgres.begin_anew, empty_database_url, statement)
 
     async def post(number: int) -> None:
         answers[number] = (await send(client, number)).status_code

@@ -21,6 +21,7 @@ from runtally.errors import (
     ArchiveUnavailable,
     DamagedArchive,
     ForeignArchive,
+    RuntallyError,
     StoreUnavailable,
 )
 from runtally.retention import Dropper
@@ -42,7 +43,7 @@ from tests.archives import (
     retain,
 )
 from tests.commands import forked
-from tests.serving import Postgres
+from tests.serving import UNWILLING, Postgres
 
 SECONDS = 60.0
 ALL = {"one": OLD_RUNS, "two": OLD_RUNS}
@@ -124,6 +125,33 @@ async def test_a_bucket_that_goes_away_at_any_call_costs_nothing_but_a_later_pas
     assert set(moved) == {"one", "two"}
     assert await everywhere(own, archive) == before
     assert await is_consistent(own, archive)
+
+
+@pytest.mark.parametrize("call", [0, 4, 5, 7])
+@pytest.mark.parametrize("setting", UNWILLING.values(), ids=list(UNWILLING))
+async def test_a_database_that_begins_anew_and_is_unwilling_during_a_pass_loses_and_doubles_nothing(  # noqa: PLR0913, PLR0917  # What it takes.
+    postgres: Postgres, own: Database, empty_database_url: str, folder: Path, setting: str, call: int
+) -> None:
+    archive = archive_at(own, str(folder))
+    before = await everywhere(own, archive)
+
+    async def begin_anew() -> None:
+        await asyncio.to_thread(postgres.begin_anew, empty_database_url, f"SET {setting}")
+
+    watched = Watched(archive.store, call, begin_anew)
+    with pytest.raises(RuntallyError):
+        await retain(own, Archive(own, watched, archive.clock))
+    assert watched.calls > call
+    await asyncio.to_thread(postgres.begin_anew, empty_database_url, f"RESET {setting.partition(' ')[0]}")
+    async with Database(empty_database_url) as after:
+        archive = archive_at(after, str(folder))
+        assert await everywhere(after, archive) == before
+
+        await retain(after, archive)
+
+        assert await everywhere(after, archive) == before
+        assert len(await archive.list_files()) == 4
+        assert await is_consistent(after, archive)
 
 
 async def test_a_folder_that_goes_away_costs_nothing_but_a_later_pass(own: Database, folder: Path) -> None:

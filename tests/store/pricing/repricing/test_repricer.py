@@ -8,7 +8,7 @@ import pytest
 
 from runtally.audit import OPERATOR
 from runtally.db.database import Database
-from runtally.errors import InvalidPrice
+from runtally.errors import InvalidPrice, RuntallyError
 from runtally.ingest.queries import insert_runs
 from runtally.models.price import Repricing, RepricingState
 from runtally.models.run import CostSource, StoredRun
@@ -20,6 +20,7 @@ from runtally.pricing.repricing.recost import Recost, RunCursor, select_computed
 from runtally.pricing.repricing.repricer import Repricer, Scope, groups_of
 from runtally.usage.upkeep.verify_queries import verify_sums
 from runtally.usage.window import Range, Window
+from tests.serving import UNWILLING, Postgres
 from tests.store.pricing.repricing.test_unpriced import stored_run
 from tests.store.pricing.test_entries import NOW, added, draft_with
 from tests.summaries import read_summary
@@ -150,6 +151,36 @@ def _raise(error: Exception) -> Callable[[], datetime]:
         raise error
 
     return clock
+
+
+@pytest.mark.parametrize("setting", UNWILLING.values(), ids=list(UNWILLING))
+async def test_a_database_that_begins_anew_and_is_unwilling_during_a_step_changes_each_cost_once(
+    postgres: Postgres, own: Database, empty_database_url: str, repricer: Repricer, setting: str
+) -> None:
+    number = await planned(own)
+    await finish(repricer)
+    await moved(own, number, RepricingState.RUNNING)
+    await repricer.work()
+    await repricer.work()
+
+    def clock() -> datetime:
+        # It is asked in the middle of a step.
+        postgres.begin_anew(empty_database_url, f"SET {setting}")
+        return NOW
+
+    broken = Repricer(own, lambda _: [own], LivePrices(own), clock, queued=True)
+    for _ in range(2):
+        with pytest.raises(RuntallyError):
+            await broken.work()
+    postgres.begin_anew(empty_database_url, f"RESET {setting.partition(' ')[0]}")
+
+    async with Database(empty_database_url) as after:
+        assert (await state_of(after, number)).changed == 3
+        await assert_all_agree(after)
+        await finish(Repricer(after, lambda _: [after], LivePrices(after), lambda: NOW, queued=True))
+        assert (await state_of(after, number)).changed == 10
+        assert await costs(after) == [NEW_USD] * 10
+        await assert_all_agree(after)
 
 
 async def test_it_can_be_paused_and_cancelled(own: Database, repricer: Repricer) -> None:
