@@ -23,6 +23,8 @@ from runtally.vendor_usage import tier_of
 
 UNKNOWN = "unknown"
 _BEDROCK = "aws"
+# Vertex calls a model by where it is.
+_VERTEX = ("projects/", "publishers/")
 _ROOM = MAX_METADATA_BYTES - 1_024
 
 INVALID_ID = Detail("spanId", "must be 8 bytes that are not all 0, in a trace whose id is 16 such bytes")
@@ -137,6 +139,9 @@ def _provider(facts: Facts) -> tuple[str, str | None]:
 def _model(facts: Facts, provider: str) -> str:
     """Return the model, without its provider's name before it where the rest is a model of the provider's."""
     model: str = facts.get("model") or UNKNOWN
+    resource, _, name = model.rpartition("/models/")
+    if resource.startswith(_VERTEX) and provider_and_model(name)[0]:
+        return name
     head, slash, rest = model.partition("/")
     if slash and stored_name(head) == provider and provider_and_model(rest)[0] == provider:
         return rest

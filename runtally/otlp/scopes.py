@@ -27,6 +27,7 @@ class Gap(NamedTuple):
 
 _CLIENT = "record OpenAI's client by Runtally's own package for JavaScript instead"
 _SDK = "add the instrumentation of the SDK that it calls"
+_OF_VERTEX = "call google-genai, and add openinference-instrumentation-google-genai instead"
 _OF_BEDROCK = "call Converse, or add opentelemetry-instrumentation-genai-bedrock instead"
 GAPS: Mapping[str, Gap] = {
     "openinference.instrumentation.dspy": Gap(
@@ -62,6 +63,8 @@ GAPS: Mapping[str, Gap] = {
     "semantic_kernel.utils.telemetry.model_diagnostics.decorators": Gap("1.45.0", "sends no cached tokens", _SDK),
     "opentelemetry.instrumentation.openai_agents": Gap("0.62.4", "sends no tokens of Chat Completions", _SDK),
     "openinference.instrumentation.openai_agents": Gap("2.6.0", "sends no cached tokens of Chat Completions", _SDK),
+    "opentelemetry.instrumentation.vertexai": Gap("0.62.4", "sends nothing of refused calls", _OF_VERTEX),
+    "openinference.instrumentation.vertexai": Gap("0.1.29", "sends no cached tokens", _OF_VERTEX),
     "@opentelemetry/instrumentation-openai": Gap("0.22.0", "sends no cached tokens", _CLIENT),
     "opentelemetry.instrumentation.bedrock": Gap("0.62.4", "sends no cached tokens of InvokeModel", _OF_BEDROCK),
     "openinference.instrumentation.bedrock": Gap(

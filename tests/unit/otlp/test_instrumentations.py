@@ -332,6 +332,16 @@ def test_litellms_functions_are_calls_with_the_user_and_provider_that_it_names(k
     assert has(the_run(scoped("litellm", span(sent))), provider="openai", model="gpt-5-mini", user_id="u-9")
 
 
+def test_vertex_names_a_model_by_its_place_and_a_tuned_one_keeps_it() -> None:
+    place = "projects/p/locations/us-central1/"
+    tuned = f"{place}models/4711"
+    for sent, model in ((f"{place}publishers/google/models/gemini-2.5-pro", "gemini-2.5-pro"), (tuned, tuned)):
+        assert (
+            the_run(scoped("s", span({**CHAT, "gen_ai.system": "vertex_ai", "gen_ai.request.model": sent}))).model
+            == model
+        )
+
+
 def test_a_transcription_of_litellm_is_a_run_though_it_has_seconds_and_no_tokens() -> None:
     kind: dict[str, Value] = {"llm.request.type": "transcription", "gen_ai.operation.name": "transcription"}
     usage: dict[str, Value] = {"metadata.usage_object": "{'type': 'duration', 'seconds': 12.5}"}
