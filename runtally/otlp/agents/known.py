@@ -94,7 +94,7 @@ METADATA: Mapping[str, tuple[str, ...]] = {
     "repo": REPOSITORIES,
     "branch": ("vcs.ref.head.name", "github.copilot.git.branch"),
     "environment": ("deployment.environment.name", "env"),
-    "querySource": ("query_source",),
+    "querySource": ("query_source", "github.copilot.initiator"),
     "agentName": ("agent.name", "agent_name", "subagent_name"),
     "skill": ("skill.name",),
     "effort": ("effort",),
@@ -107,6 +107,8 @@ METADATA: Mapping[str, tuple[str, ...]] = {
     "attempt": ("attempt",),
 }
 """Names in metadata, and the attributes of a record or its resource that they are read from."""
+# What these two call an environment if nobody named one; opencode's is the channel of its release.
+_DEFAULTS = {CODEX: ("env", "dev"), OPENCODE: ("deployment.environment.name", "latest")}
 EMAIL = "user.email"
 _NAME = "user.name"
 PERSONS = ("user.account_uuid", "user.account_id", "user.id", "installation.id", "enduser.id")
@@ -128,6 +130,8 @@ def describe(
     sent = {**resource, **{name: value for name, value in attributes.items() if value != ""}}
     if not agent.sends_version:
         sent.pop(VERSION, None)
+    if (default := _DEFAULTS.get(agent)) and sent.get(default[0]) == default[1]:
+        del sent[default[0]]
     about: dict[str, Any] = {"agent": agent.name}
     for key, names in METADATA.items():
         found = _first(sent, names)

@@ -138,7 +138,12 @@ class RecordReader:
         duration = max(ended - answered[0], 0) + answered[1] if answered else None
         counts = (sent.get(name) for names in _TOKENS[CODEX].values() for name in names)
         key = (conversation, record.observed_time, sent.get("event.name"), *counts)
-        return _call(CODEX, place, sent, key, ended, duration)
+        call = _call(CODEX, place, sent, key, ended, duration)
+        # It counts from the beginning of the answer, for which the request had to wait.
+        first = call.facts.pop("first_token", None)
+        if answered and first is not None:
+            call.facts["first_token"] = first + round(answered[1] / _NS_PER_MS)
+        return call
 
 
 def read_claude_span(span: Span, place: Place) -> Call | None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from runtally.models.run import Status
-from runtally.otlp.agents.known import CLAUDE, find_agent
+from runtally.otlp.agents.known import CLAUDE, CODEX, describe, find_agent
 from runtally.otlp.agents.records import BODIES, NAMES, Place, RecordReader, add_agent, is_agents_call, read_claude_span
 from runtally.otlp.attributes import wanted_of_resources, wanted_of_spans
 from runtally.otlp.calls import Call
@@ -178,7 +178,8 @@ def test_codex_tells_of_a_request_in_two_events() -> None:
 
     assert tokens(call) == {"input": 1200, "output": 350, "cached": 1000, "written": 0, "reasoning": 200}
     assert (call.facts["provider"], call.facts["model"], call.facts["session"]) == ("openai", "gpt-5", "01a2")
-    assert (call.latency_ms, call.facts["first_token"]) == (32, 12)
+    # Its `ttft_ms` counts from the beginning of the answer, 23 ms after the request.
+    assert (call.latency_ms, call.facts["first_token"]) == (32, 35)
     assert call.about == {
         "agent": "codex", "agentVersion": "0.169.0", "authMode": "Chatgpt", "costBasis": "API list price", **WHERE,
     }  # fmt: skip
@@ -187,9 +188,18 @@ def test_codex_tells_of_a_request_in_two_events() -> None:
 def test_codex_without_the_request_has_no_latency() -> None:
     (call,) = codex(COMPLETED)
 
-    assert call.latency_ms is None
+    assert (call.latency_ms, call.facts.get("first_token")) == (None, None)
     (other,) = codex({**REQUESTED, "conversation.id": "another"}, COMPLETED)
     assert other.latency_ms is None
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"), [({"env": "dev"}, None), ({"env": "ci"}, "ci"), ({"deployment.environment.name": "dev"}, "dev")]
+)
+def test_the_environment_that_codex_names_by_itself_is_none(sent: dict[str, Value], kept: str | None) -> None:
+    about = describe(CODEX, sent, {}, {}, keeps_email=False)
+
+    assert about.get("environment") == kept
 
 
 @pytest.mark.parametrize(("status", "code"), [(429, "429"), ("500", "500"), (None, "connection")])
@@ -411,13 +421,14 @@ def agents_calls(
 
 @pytest.mark.parametrize("service", ["github-copilot", "copilot-chat"])
 def test_copilot_tells_of_chats_by_spans(service: str) -> None:
-    (call,) = agents_calls(service, COPILOT, {"user.name": "ada", "service.version": "1.0.102"})
+    sent = {**COPILOT, "github.copilot.initiator": "sub-agent"}
+    (call,) = agents_calls(service, sent, {"user.name": "ada", "service.version": "1.0.102"})
 
     assert tokens(call) == {"input": 1200, "output": 350, "cached": 1000, "written": 7, "reasoning": 200}
     assert (call.facts["provider"], call.facts["model"]) == ("github-copilot", "gpt-5-mini")
     assert (call.facts["user"], call.facts["session"]) == ("ada", "8c83")
     assert call.about == {
-        "agent": service, "agentVersion": "1.0.102", "agentName": "reviewer", "branch": "main",
+        "agent": service, "agentVersion": "1.0.102", "agentName": "reviewer", "branch": "main", "querySource": "sub-agent",
         "repo": "https://github.com/acme/search.git", "costBasis": "API list price",
     }  # fmt: skip
 
@@ -447,6 +458,7 @@ def test_opencode_tells_of_the_inner_spans_of_the_ai_sdk() -> None:
 
     assert tokens(call) == {"input": 1200, "output": 350, "cached": 1000, "written": 50, "reasoning": 200}
     assert (call.facts["provider"], call.facts["model"], call.facts["session"]) == ("acme", "m-1", "s")
+    assert "environment" not in call.about  # It names the channel of its release so.
     # What it writes as metadata would make `unknown` the user of all its runs.
     assert "user" not in call.facts
     assert call.free == {"tenant": "acme", "feature": "search"}
