@@ -368,7 +368,9 @@ class Settings(BaseSettings):
                 timedelta(hours=self.oidc_session_hours),
             )
         if issuer or client_id or secret or self.oidc_only:
-            raise SettingsError("Set OIDC_ISSUER, OIDC_CLIENT_ID and OIDC_CLIENT_SECRET, or none of them.")
+            raise SettingsError(
+                "Set OIDC_ISSUER, OIDC_CLIENT_ID and OIDC_CLIENT_SECRET, or none of them; OIDC_ONLY needs them."
+            )
         return None
 
     @property

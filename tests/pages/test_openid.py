@@ -373,6 +373,8 @@ async def test_without_a_provider_there_is_no_such_way(stranger: Browser) -> Non
 def test_half_a_provider_is_an_error_and_so_is_an_open_line() -> None:
     with pytest.raises(SettingsError, match="or none of them"):
         _ = settings_for("postgresql://nowhere", oidc_issuer=ISSUER).openid
+    with pytest.raises(SettingsError, match="OIDC_ONLY needs them"):
+        _ = settings_for("postgresql://nowhere", oidc_only=True).openid
     for issuer in ("http://id.example.com", "ftp://id.example.com", "https://id.example.com?x"):
         with pytest.raises(SettingsError, match="OIDC_ISSUER"):
             load_settings(oidc_issuer=issuer)
