@@ -72,8 +72,15 @@ _TOKENS: Mapping[Agent, Mapping[str, tuple[str, ...]]] = {
         "written": ("cacheWriteTokens", "cache_write_tokens"),
     },
 }
-# Qwen Code names only the kind of its key.
-_QWEN_VENDOR = "alibaba"
+# Qwen Code names only the kind of its key. These are the beginnings of models that many serve, beside those of one
+# vendor that all senders' providers are taken from; the client that reads its files has the same.
+_QWEN_VENDORS = {
+    "qwen": "alibaba",
+    "coder-model": "alibaba",
+    "kimi-": "moonshotai",
+    "glm-": "zai",
+    "minimax-": "minimax",
+}
 _PROVIDERS = {CLAUDE: "anthropic", CODEX: "openai", GEMINI: "google"}
 _NAMES = (
     "event.name", "event.kind", "event.timestamp", "event.sequence", "request_id", "response_id", "model", "model_name", "endpoint",
@@ -244,8 +251,9 @@ def _facts(agent: Agent, sent: Attributes, resource: Attributes) -> Facts:
     if model:
         facts["model"] = model.removesuffix(_LONG_CONTEXT) if agent is CLAUDE else model
     provider = _PROVIDERS.get(agent) or _provider(sent, resource)
-    if provider is None and agent is QWEN and str(facts.get("model", "")).startswith("qwen"):
-        provider = _QWEN_VENDOR
+    if provider is None and agent is QWEN:
+        name = (model or "").casefold()
+        provider = next((vendor for start, vendor in _QWEN_VENDORS.items() if name.startswith(start)), None)
     if provider:
         facts["provider"] = provider
     reasons = parse.texts(sent.get("finish_reasons", [])) or parse.texts(sent.get("stop_reason", []))

@@ -11,14 +11,16 @@ from typing import Any
 
 import pytest
 
-from runtally.models.run import Status
+from runtally.models.run import Status, StoredRun
 from runtally.otlp.agents.known import CLAUDE, CODEX, describe, find_agent
 from runtally.otlp.agents.records import BODIES, NAMES, Place, RecordReader, add_agent, is_agents_call, read_claude_span
 from runtally.otlp.attributes import wanted_of_resources, wanted_of_spans
 from runtally.otlp.calls import Call
 from runtally.otlp.json import read_logs, read_spans
 from runtally.otlp.receive import call_of
+from runtally.otlp.runs import stored_run
 from runtally.otlp.values import Rules, Value, Wanted
+from runtally_client.agent_files.reading import provider_of
 from tests.spans import SECOND, START, Json, as_json, make_attributes, make_logs, make_request, make_span, make_value
 
 RULES = Rules(wanted_of_resources(NAMES), Wanted(NAMES), BODIES)
@@ -330,6 +332,25 @@ def test_qwen_tells_of_a_response_with_its_thoughts_in_the_output() -> None:
     assert named.facts["provider"] == "alibaba"
     assert call.about["agentName"] == "tester"
     assert "costBasis" not in call.about
+
+
+@pytest.mark.parametrize(
+    ("model", "provider"),
+    [
+        ("coder-model", "alibaba"), ("Qwen3-Max", "alibaba"), ("kimi-k2.6", "moonshotai"), ("glm-5.1", "zai"), ("MiniMax-M2.5", "minimax"),
+        ("deepseek-v3.2", "deepseek"), ("gpt-5", "openai"), ("claude-opus-4-6", "anthropic"), ("m", "unknown"), ("", "unknown"),
+    ],
+)  # fmt: skip
+def test_a_call_of_qwen_code_has_the_provider_that_its_model_names_in_telemetry_and_files_alike(
+    model: str, provider: str
+) -> None:
+    sent = {**GEMINI_RESPONSE, "event.name": "qwen-code.api_response", "auth_type": "openai", "model": model}
+
+    (call,) = calls_of(record(sent), service="qwen-code")
+    run = stored_run(call)
+
+    assert isinstance(run, StoredRun)
+    assert run.provider == provider == provider_of(None, model)
 
 
 def test_gemini_and_qwen_tell_of_errors() -> None:

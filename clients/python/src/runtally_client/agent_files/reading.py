@@ -35,11 +35,12 @@ _PROVIDERS = (
     (re.compile(r"(gpt-|chatgpt-|o\d(-|$)|codex-)"), "openai"),
     (re.compile(r"(gemini|gemma)-"), "google"),
     (re.compile(r"(mistral|ministral|magistral|codestral|devstral)-"), "mistral"),
-    (re.compile(r"qwen"), "alibaba"),
+    (re.compile(r"qwen|coder-model"), "alibaba"),
     (re.compile(r"deepseek"), "deepseek"),
     (re.compile(r"grok-"), "x-ai"),
     (re.compile(r"kimi-"), "moonshotai"),
     (re.compile(r"glm-"), "zai"),
+    (re.compile(r"minimax-"), "minimax"),
 )
 _MOMENT = re.compile(
     r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{3}Z"
