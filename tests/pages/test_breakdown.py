@@ -29,6 +29,12 @@ def names(html: str) -> list[str]:
     return [text_of(row.split("</span></span>")[0].split("</span>", 1)[1]) for row in rows]
 
 
+def href_of(html: str, id_: str) -> str:
+    href = Outline(html).by_id(id_)["href"]
+    assert href is not None
+    return href
+
+
 async def test_a_row_has_all_figures_and_the_price_in_force(reader: Browser, table: str, project_id: str) -> None:
     html = await html_of(reader, table)
 
@@ -92,6 +98,64 @@ async def test_a_table_of_more_values_than_fit_says_how_many_are_listed(
     assert "5,000 values" not in tracked
     assert "The most expensive one is listed; all others are combined." in untracked
     assert "5,000 values" not in untracked
+
+
+async def test_pages_together_list_each_value_once_and_the_rest_leads_to_the_next_one(
+    reader: Browser, post: Post, project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webapp.pages.breakdown.breakdown.MAX_ROWS", 2)
+    # The last two of them cost the same.
+    costs = {"a": 9, "b": 8, "c": 7, "d": 6, "e": 5, "f": 5}
+    await post(
+        *(make_run(provider="openrouter", model=model, costUSD=usd, userId=model) for model, usd in costs.items())
+    )
+
+    for by in ("model", "user"):
+        first = await html_of(reader, f"/breakdown?project={project_id}&by={by}&range=30d&provider=openrouter")
+        second = await html_of(reader, href_of(first, "breakdown-next"))
+        third = await html_of(reader, href_of(second, "breakdown-next"))
+
+        assert names(first) == ["a", "b", "Other"]
+        assert names(second) == ["c", "d", "Other"]
+        assert names(third) == ["e", "f"]
+        others = [one["href"] for one in Outline(first).all("a") if one.get("class") == "breakdown-name"]
+        assert others[-1] == href_of(first, "breakdown-next")
+        assert others[-1] is not None
+        assert {"range=30d", "provider=openrouter", "page=2"} <= set(others[-1].partition("?")[2].split("&"))
+        assert "These follow the 2 most expensive; the total is of all. All further ones are combined." in text_of(
+            second
+        )
+        assert "Total 6 runs · 0% errors $40.00" in text_of(third)
+        assert "breakdown-next" not in Outline(third).ids()
+        assert href_of(third, "breakdown-previous") == href_of(first, "breakdown-next")
+        assert "page=" not in href_of(second, "breakdown-previous")
+        assert "page=" not in href_of(second, "sort-runs")
+        assert [one["value"] for one in Outline(first).all("input") if one.get("name") == "value"][-2:] == ["a", "b"]
+
+
+async def test_a_page_beyond_the_last_one_is_the_last_one(
+    reader: Browser, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webapp.pages.breakdown.breakdown.MAX_ROWS", 3)
+
+    assert len(names(await html_of(reader, table))) == 4
+    for page in ("2", "3", "99", "1" * 30):
+        assert names(await html_of(reader, f"{table}&page={page}")) == ["b1"], page
+    for page in ("0", "-1", "x", "1" * 9_000):
+        assert len(names(await html_of(reader, f"{table}&page={page}"))) == 4, page
+
+
+async def test_the_last_page_says_that_no_further_ones_are_listed(
+    reader: Browser, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webapp.pages.breakdown.breakdown.MAX_ROWS", 1)
+    monkeypatch.setattr("webapp.pages.breakdown.breakdown.MAX_PAGES", 2)
+
+    html = await html_of(reader, f"{table}&page=2")
+
+    assert len(names(html)) == 2
+    assert "breakdown-next" not in Outline(html).ids()
+    assert "No further pages are listed: filter the runs to see others." in text_of(html)
 
 
 async def test_all_projects_are_for_admins(

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import math
 from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import datetime
 from typing import ClassVar
@@ -20,7 +21,7 @@ from runtally.errors import ArchiveNotRead, DimensionNotTracked, Forbidden, NotF
 from runtally.runs.read import read_latencies
 from runtally.runs.values import Latencies
 from runtally.spreadsheets import BOM
-from runtally.usage.dimensions import BY_MODEL, KEY, MODEL, Dimension
+from runtally.usage.dimensions import BY_MODEL, KEY, MODEL, OTHER, Dimension
 from runtally.usage.overview.project_queries import select_projects
 from runtally.usage.plan import LatencyDetail
 from runtally.usage.read import is_comparable, read_totals, readable
@@ -52,6 +53,8 @@ blueprint = Blueprint("breakdown", __name__)
 
 GROUPED = "grouped"
 MAX_ROWS = 200
+"""The groups of a page: the names with the highest cost, or those after the ones of the pages before."""
+MAX_PAGES = 5
 _CSV_GROUPS = 1_000
 
 
@@ -74,12 +77,17 @@ class BreakdownPage(ReportPage, frozen=True):
     refusal: Refusal | None
     foot: tuple[str, ...]
     """What the table leaves out, in sentences."""
+    previous_url: str | None
+    next_url: str | None
 
 
 class _Figures(Struct, frozen=True):
     """The summaries and latencies for the table."""
 
     groups: Summary
+    page: int
+    """The number of the page, which is the last one there is where a later one was asked for."""
+    has_next: bool
     before: Summary | None
     total: Group
     latencies: Latencies | None
@@ -96,7 +104,8 @@ async def breakdown() -> ResponseReturnValue:
     view, now = _view(request.args, project_id), services().clock()
     async with services().cells.snapshots(project_id) as snapshots:
         view = view.replace(range=await readable(snapshots, view.range, project_id, now))
-        return await render(await _page(snapshots, view, now))
+        number = min(max(request.args.get("page", 1, int), 1), MAX_PAGES)
+        return await render(await _page(snapshots, view, now, number))
 
 
 def _view(query: Mapping[str, str], project_id: str | None) -> View:
@@ -141,14 +150,14 @@ async def _written(parts: Iterable[str], *, with_bom: bool) -> AsyncIterator[str
         await asyncio.sleep(0)
 
 
-async def _page(snapshots: Snapshots, view: View, now: datetime) -> BreakdownPage:
-    """Return the table of a project, or of all. Raises `NotFound`."""
+async def _page(snapshots: Snapshots, view: View, now: datetime, number: int) -> BreakdownPage:
+    """Return a page of the table of a project, or of all. Raises `NotFound`."""
     project_id, dimension, window = view.project_id, view.by or MODEL, view.window(now)
     reader = UsageReader.of_page(snapshots, window, project_id)
     frame = await read_head(reader, view, f"By {words.in_sentence(dimension)}")
     figures, refusal = None, None
     try:
-        figures = await _read(reader, view, window, now)
+        figures = await _read(reader, view, window, now, number)
     except DimensionNotTracked as error:
         # A damaged archive is not mended by tracking a key.
         refusal = refusal_of(error.message, None if isinstance(error, ArchiveNotRead) else project_id)
@@ -156,7 +165,8 @@ async def _page(snapshots: Snapshots, view: View, now: datetime) -> BreakdownPag
     ids = [one.key.value for one in groups] if dimension == KEY else []
     names = await read_names(reader, view.filter, ids)
     coloured: list[str] = []
-    if figures is not None and figures.groups.groups:
+    # Colours mean series of the chart, and those are on the first page.
+    if figures is not None and figures.groups.groups and figures.page == 1:
         coloured = series.charted(figures.groups.grouped_by(dimension), Metric.COST)
     shown_groups = Groups(dimension, await read_slots(dimension, coloured), names)
     sorting = Sorting.parse(view.own.get("sort"), SORTS, "cost")
@@ -165,9 +175,13 @@ async def _page(snapshots: Snapshots, view: View, now: datetime) -> BreakdownPag
         {column: title for column, (title, _) in SORTS.items()},
         lambda one: view.with_own(sort=one.text("cost")).url,
     )
+    page = 1 if figures is None else figures.page
+    next_url = _page_url(view, page + 1) if figures and figures.has_next else None
     return BreakdownPage(
         frame=replace(
             frame,
+            # Further pages are of what was there when the first one was read.
+            live=frame.live if page == 1 else None,
             compared_with=compared_with(view.range) if figures and figures.before else None,
             names=_names(view) if dimension in BY_MODEL else (),
         ),
@@ -179,13 +193,20 @@ async def _page(snapshots: Snapshots, view: View, now: datetime) -> BreakdownPag
             view,
             shown_groups,
             headings,
+            rest_url=next_url,
             has_budgets=await _may_have_budgets(snapshots, project_id, dimension),
         )
         if figures and groups
         else None,
         refusal=refusal,
         foot=_foot(figures, groups),
+        previous_url=_page_url(view, page - 1) if page > 1 else None,
+        next_url=next_url,
     )
+
+
+def _page_url(view: View, number: int) -> str:
+    return view.with_own(page=str(number) if number > 1 else None).url
 
 
 async def _may_have_budgets(snapshots: Snapshots, project_id: str | None, dimension: Dimension) -> bool:
@@ -214,24 +235,32 @@ async def read_head(reader: UsageReader, view: View, heading: str) -> ReportFram
     )
 
 
-async def _read(reader: UsageReader, view: View, window: Window, now: datetime) -> _Figures:
-    """Read the groups, now and before, and all of them. Raises `DimensionNotTracked`."""
+async def _read(reader: UsageReader, view: View, window: Window, now: datetime, number: int) -> _Figures:
+    """Read the groups of a page, now and before, and all of them. Raises `DimensionNotTracked`."""
     dimension = view.by or MODEL
     run_filter = view.filter.replace(project_id=view.project_id)
     by = BY_MODEL if dimension in BY_MODEL else (dimension,)
     # Of a project's models there are latencies that can be added up, as families of them are.
     are_of_models = dimension in BY_MODEL and view.project_id is not None
-    groups = await read_totals(reader, window, run_filter, by, limit=MAX_ROWS, has_latencies=not are_of_models)
+    limit = number * MAX_ROWS
+    found = await read_totals(reader, window, run_filter, by, limit=limit, has_latencies=not are_of_models)
+    named = [group for group in found.groups if OTHER not in group]
+    page = min(number, max(1, math.ceil(len(named) / MAX_ROWS)))
+    on_earlier = set(named[: (page - 1) * MAX_ROWS])
+    groups = dataclasses.replace(
+        found, groups={one: sums for one, sums in found.groups.items() if one not in on_earlier}
+    )
+    has_next = page < MAX_PAGES and len(named) == limit and len(found.groups) > limit
     whole = await read_totals(reader, window, run_filter, (), limit=1, has_latencies=True)
     total = Group(Key(""), whole.total)
     total.known_p95_ms = whole.group_latencies[()].p95_ms if () in whole.group_latencies else None
     before, earlier = None, window.previous(now)
     if await is_comparable(reader.snapshots, earlier, view.project_id, run_filter):
-        before = await read_totals(reader, earlier, run_filter, by, limit=MAX_ROWS)
+        before = await read_totals(reader, earlier, run_filter, by, limit=limit)
         total.before = (await read_totals(reader, earlier, run_filter, (), limit=1)).total
     latencies = await read_latencies(reader.connection, view.run_filter, groups.groups, now) if are_of_models else None
     hidden = await read_hidden(reader, window, run_filter, dimension, groups)
-    return _Figures(groups, before, total, latencies, hidden)
+    return _Figures(groups, page, has_next, before, total, latencies, hidden)
 
 
 def _groups(figures: _Figures, view: View, now: datetime) -> tuple[Group, ...]:
@@ -253,13 +282,19 @@ def _foot(figures: _Figures | None, groups: tuple[Group, ...]) -> tuple[str, ...
     said = []
     if figures.groups.is_overlapping:
         said.append(OVERLAPS)
-    if any(one.is_rest for one in groups):
+    has_rest, before = any(one.is_rest for one in groups), (figures.page - 1) * MAX_ROWS
+    if before:
+        further = " All further ones are combined." if has_rest else ""
+        said.append(f"These follow the {formats.count(before)} most expensive; the total is of all.{further}")
+    elif has_rest:
         listed = len(groups) - 1
         said.append(
             f"The {listed} most expensive are listed; all others are combined."
             if listed > 1
             else "The most expensive one is listed; all others are combined."
         )
+    if has_rest and figures.page == MAX_PAGES:
+        said.append("No further pages are listed: filter the runs to see others.")
     if figures.hidden is not None:
         said.append(figures.hidden)
     if figures.latencies is not None and figures.latencies.reached is not None:

@@ -157,9 +157,13 @@ def table_of_groups(  # noqa: PLR0913  # What the table shows, and how.
     shown: Groups,
     sorts: Mapping[str, SortHeading],
     *,
+    rest_url: str | None = None,
     has_budgets: bool = False,
 ) -> Table:
-    """Return the table of the groups, with all runs below; with `has_budgets` each row leads to the form of one."""
+    """Return the table of the groups, with all runs below.
+
+    The rest leads to `rest_url`, and with `has_budgets` each other row to the form of a budget.
+    """
     highest, whole = max((one.totals.cost_usd for one in groups), default=Decimal(0)), total.totals.cost_usd
     every = [*groups, total]
     priced = [one.totals for one in every if one.has_cost]
@@ -180,7 +184,7 @@ def table_of_groups(  # noqa: PLR0913  # What the table shows, and how.
         notes = [group.key.provider] if group.key.provider else []
         if not group.is_rest and (others or recorded != group.key.value):
             notes.append(f"recorded as {recorded}" if not others else f"{len(group.recorded)} names")
-        url = None if others or group.is_rest else url_of(recorded)
+        url = rest_url if group.is_rest else None if others else url_of(recorded)
         return Head(
             name=shown.name(group.key.value),
             note=" · ".join(notes) or None,
@@ -188,7 +192,7 @@ def table_of_groups(  # noqa: PLR0913  # What the table shows, and how.
             url=url,
             slot=OTHER_SLOT if group.is_rest else shown.slots.get(recorded, OTHER_SLOT),
             length=round(float(group.totals.cost_usd / highest * 100), 2) if highest else 0,
-            value=recorded if url is not None else None,
+            value=recorded if url is not None and not group.is_rest else None,
             price=_used(group.price) if group.price else None,
         )
 
