@@ -82,11 +82,14 @@ _QWEN_VENDORS = {
     "minimax-": "minimax",
 }
 _PROVIDERS = {CLAUDE: "anthropic", CODEX: "openai", GEMINI: "google"}
+# What Claude Code calls the clouds it was pointed at; all its other names are ways to Anthropic itself.
+_CLAUDES_PROVIDER = "anthropic.provider"
+_CLOUDS = {"bedrock": "aws", "mantle": "aws", "vertex": "google", "foundry": "azure"}
 _NAMES = (
     "event.name", "event.kind", "event.timestamp", "event.sequence", "request_id", "response_id", "model", "model_name", "endpoint",
     "duration_ms", "status_code", "http.response.status_code", "http.status_code", "error.type", "error_type", "ttft_ms",
     "finish_reasons", "stop_reason", "cost_usd", "cost_usd_micros", "span.type", "success", "ulid", "provider", "apiProvider",
-    "errorStatus", "gen_ai.provider.name",
+    "errorStatus", "gen_ai.provider.name", _CLAUDES_PROVIDER,
 )  # fmt: skip
 NAMES = frozenset(
     {*_NAMES, *(name for fields in _TOKENS.values() for names in fields.values() for name in names), *known.NAMES}
@@ -251,6 +254,9 @@ def _facts(agent: Agent, sent: Attributes, resource: Attributes) -> Facts:
     if model:
         facts["model"] = model.removesuffix(_LONG_CONTEXT) if agent is CLAUDE else model
     provider = _PROVIDERS.get(agent) or _provider(sent, resource)
+    if agent is CLAUDE:
+        named = sent.get(_CLAUDES_PROVIDER, resource.get(_CLAUDES_PROVIDER))
+        provider = _CLOUDS.get(named, provider) if isinstance(named, str) else provider
     if provider is None and agent is QWEN:
         name = (model or "").casefold()
         provider = next((vendor for start, vendor in _QWEN_VENDORS.items() if name.startswith(start)), None)

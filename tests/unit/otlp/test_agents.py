@@ -93,6 +93,19 @@ def test_claude_code_tells_of_a_request() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("named", "provider"),
+    [
+        ("firstParty", "anthropic"), ("bedrock", "aws"), ("mantle", "aws"), ("vertex", "google"), ("foundry", "azure"),
+        ("anthropicAws", "anthropic"), ("gateway", "anthropic"), (1, "anthropic"), (["bedrock"], "anthropic"),
+    ],
+)  # fmt: skip
+def test_claude_code_says_which_cloud_its_requests_went_to(named: Value, provider: str) -> None:
+    (call,) = claude(anthropic__provider=named)
+
+    assert call.facts["provider"] == provider
+
+
 def test_a_request_of_claude_code_that_failed() -> None:
     sent: Attributes = {
         "session.id": "4fb6", "event.name": "api_error", "event.timestamp": WHEN, "event.sequence": 2, "prompt.id": "975f",
