@@ -253,13 +253,7 @@ def _facts(agent: Agent, sent: Attributes, resource: Attributes) -> Facts:
     model = parse.name(sent.get("model", "")) or parse.name(sent.get("model_name", ""))
     if model:
         facts["model"] = model.removesuffix(_LONG_CONTEXT) if agent is CLAUDE else model
-    provider = _PROVIDERS.get(agent) or _provider(sent, resource)
-    if agent is CLAUDE:
-        named = sent.get(_CLAUDES_PROVIDER, resource.get(_CLAUDES_PROVIDER))
-        provider = _CLOUDS.get(named, provider) if isinstance(named, str) else provider
-    if provider is None and agent is QWEN:
-        name = (model or "").casefold()
-        provider = next((vendor for start, vendor in _QWEN_VENDORS.items() if name.startswith(start)), None)
+    provider = _provider(agent, sent, resource, model or "")
     if provider:
         facts["provider"] = provider
     reasons = parse.texts(sent.get("finish_reasons", [])) or parse.texts(sent.get("stop_reason", []))
@@ -289,12 +283,20 @@ def _normalize_gemini(facts: Facts, *, has_thoughts: bool) -> None:
         facts["output"] += facts.get("reasoning", 0)
 
 
-def _provider(sent: Attributes, resource: Attributes) -> str | None:
+def _provider(agent: Agent, sent: Attributes, resource: Attributes, model: str) -> str | None:
+    if agent is CLAUDE:
+        cloud = sent.get(_CLAUDES_PROVIDER, resource.get(_CLAUDES_PROVIDER))
+        return _CLOUDS.get(str(cloud), _PROVIDERS[CLAUDE])
+    if agent in _PROVIDERS:
+        return _PROVIDERS[agent]
     values: tuple[Value, ...] = (
         resource.get("gen_ai.provider.name", ""),
         *(sent.get(name, "") for name in ("gen_ai.provider.name", "provider", "apiProvider")),
     )
-    return next(filter(None, map(parse.provider, values)), None)
+    named = next(filter(None, map(parse.provider, values)), None)
+    if named is None and agent is QWEN:
+        return next((vendor for start, vendor in _QWEN_VENDORS.items() if model.casefold().startswith(start)), None)
+    return named
 
 
 def _is_timeout(error: str) -> bool:
