@@ -1,7 +1,9 @@
 """Projects whose programs give each call a name of its own, such as the id of a request for its model."""
 
 import json
+import re
 from collections.abc import AsyncIterator
+from html import unescape
 
 import pytest
 from quart import Quart
@@ -107,6 +109,36 @@ async def test_the_dearest_names_are_listed_and_all_others_are_one_row_with_thei
     listed = {one["href"] for one in Outline(html).all("a") if "model=model-" in (one.get("href") or "")}
     assert listed == {f"/projects/{project_id}?model=model-{number:03}" for number in range(MAX_BARS)}
     assert "7 others 1% $7.00" in text_of(html)
+    assert "model-056" in await html_of(reader, _others(html))
+
+
+async def test_the_row_of_all_others_leads_to_the_breakdown_of_the_same_runs_which_lists_them(
+    reader: Browser, post: Post, project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit in ("panel.grouping.MAX_BARS", "breakdown.lines.MAX_GROUPS", "project.costs.MAX_ROWS"):
+        monkeypatch.setattr(f"webapp.pages.{limit}", 2)
+    monkeypatch.setattr("webapp.pages.breakdown.breakdown.MAX_ROWS", 2)
+    names = [f"{project_id}-{number}" for number in range(4)]
+    await post(*(make_run(provider="openrouter", model=name, costUSD=9, userId=name, region="eu") for name in names))
+
+    narrowed = "region=eu&range=30d"
+    for path, listed in {
+        f"/projects/{project_id}?{narrowed}": f"/breakdown?project={project_id}&{narrowed}",
+        f"/projects/{project_id}?{narrowed}&by=user": f"/breakdown?project={project_id}&{narrowed}&by=user",
+        f"/?{narrowed}": f"/breakdown?{narrowed}",
+        f"/lines?project={project_id}&{narrowed}&by=user": f"/breakdown?project={project_id}&{narrowed}&by=user",
+    }.items():
+        assert set(_others(await html_of(reader, path)).split("&")) == set(listed.split("&")), path
+    what_if = await html_of(reader, f"/projects/{project_id}/costs?provider=acme&model=acme-large")
+    assert "2 others" in text_of(what_if)
+    second = await html_of(reader, _others(what_if))
+    assert [name in second for name in names] == [False, False, True, True]
+
+
+def _others(html: str) -> str:
+    """Return where the row of all others leads."""
+    links = re.findall(r'<a [^>]*href="([^"]*)"(?:(?!</a>).)*<bdi>(?:Other|[0-9]+ others)</bdi>', html, re.DOTALL)
+    return unescape(links[0])
 
 
 async def test_pages_say_that_further_models_of_a_day_count_as_other_and_lists_have_their_runs(

@@ -45,7 +45,7 @@ from webapp.pages.panel.grouping import read_names
 from webapp.pages.panel.narrowing import value_urls
 from webapp.pages.panel.panel import OVERLAPS, Refusal, refusal_of
 from webapp.pages.project.frame import ReportPage
-from webapp.project_pages import LINES
+from webapp.project_pages import BREAKDOWN, LINES
 from webapp.rendering import render
 from webapp.report import Cell, ChartPart, Column, Head, Table, table_of
 from webapp.security import signed_in
@@ -223,7 +223,7 @@ def _groups(found: CostLines, total: GroupLines, view: View, names: Mapping[str,
     # What a service tier takes off may be much.
     shown = sorted(total.lines, key=lambda name: -abs(total.lines[name].amount_usd))[:_COLUMNS]
     money = formats.column_money(group.cost_usd for group in found.groups.values())
-    url_of = value_urls(view, view.by or MODEL)
+    url_of, rest_url = value_urls(view, view.by or MODEL), view.at(BREAKDOWN).url
     others = {OTHER: words.OTHER_NAME, None: words.NO_VALUE_NAME}
 
     def head(row: NamedGroup) -> Head:
@@ -232,7 +232,7 @@ def _groups(found: CostLines, total: GroupLines, view: View, names: Mapping[str,
         return Head(
             name=others.get(value) or names.get(value or "", value or ""),
             summary=" · ".join(filter(None, (formats.runs(group.runs), dearest))),
-            url=None if value in others else url_of(value or ""),
+            url=rest_url if value == OTHER else None if value is None else url_of(value),
         )
 
     def amounts_of(is_shown: Callable[[str], bool]) -> Callable[[NamedGroup], str]:

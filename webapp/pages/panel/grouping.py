@@ -260,15 +260,15 @@ def bar_lists(  # noqa: PLR0913, PLR0917  # What the lists are of.
     lists = []
     for dimension in sorted(known, key=lambda one: (one != view.by, one != PROJECT)):
         colours = slots if dimension == view.by else None
-        bars = _bars(known[dimension], view, dimension, colours, groups.names, report.bars.total.cost_usd)
         table_url = None if dimension == PROJECT else view.replace(by=dimension).at(BREAKDOWN).url
+        bars = _bars(known[dimension], view, dimension, table_url, colours, groups.names, report.bars.total.cost_usd)
         # The name of a key is no plural, as "models" is.
         table_name = None if words.is_built_in(dimension) else "Compare values"
         lists.append(BarList(_id_of(dimension), words.heading_of(dimension), "Cost", bars, table_url, table_name))
     if report.experiments and view.by != EXPERIMENT:
         whole = report.bars.total.cost_usd
-        experiments = _bars(report.experiments, view, EXPERIMENT, whole_usd=whole)
         table_url = view.replace(by=EXPERIMENT).at(BREAKDOWN).url
+        experiments = _bars(report.experiments, view, EXPERIMENT, table_url, whole_usd=whole)
         lists.append(BarList("experiments", "Experiments", "Cost", experiments, table_url))
     # Of runs that ended in one way, there is nothing to distinguish.
     if view.project_id is not None and report.bars.total.failed and view.filter.status is None:
@@ -286,11 +286,15 @@ def _bars(  # noqa: PLR0913, PLR0917  # What bars are shown with.
     groups: Mapping[str, Totals],
     view: View,
     dimension: Dimension,
+    rest_url: str | None,
     slots: Mapping[str, str] | None = None,
     names: Mapping[str, str] | None = None,
     whole_usd: Decimal = Decimal(0),
 ) -> tuple[Bar, ...]:
-    """Return the bars of the dearest of these values, and one of all others; their shares are of what all runs cost."""
+    """Return the bars of the dearest of these values, and one of all others, which leads to the page that lists them.
+
+    Shares are of what all runs cost.
+    """
     ranked = sorted(groups.items(), key=lambda item: item[0] == OTHER)
     rest, others = ranked[MAX_BARS:], ""
     if len(rest) > 1:
@@ -299,7 +303,8 @@ def _bars(  # noqa: PLR0913, PLR0917  # What bars are shown with.
         ranked = [*ranked[:MAX_BARS], (OTHER, total_of(totals for _, totals in rest))]
     money = formats.column_money(totals.cost_usd for _, totals in ranked)
     longest = max((totals.cost_usd for _, totals in ranked), default=Decimal(0))
-    chosen, url_of, project_url = view.filter.value_of(dimension), value_urls(view, dimension), view.project_urls()
+    chosen = view.filter.value_of(dimension)
+    url_of = view.project_urls() if dimension == PROJECT else value_urls(view, dimension)
 
     def bar(value: str, totals: Totals) -> Bar:
         has_cost = totals.runs > totals.unpriced
@@ -309,7 +314,7 @@ def _bars(  # noqa: PLR0913, PLR0917  # What bars are shown with.
             length=round(float(totals.cost_usd / longest * 100), 2) if longest else 0,
             share=formats.share(totals.cost_usd, whole_usd) if has_cost else formats.NOTHING,
             amount=money(totals.cost_usd) if has_cost else "no price",
-            url=project_url(value) if dimension == PROJECT and value != OTHER else url_of(value),
+            url=rest_url if value == OTHER else url_of(value),
             is_chosen=dimension != PROJECT and value == chosen,
         )
 

@@ -34,13 +34,15 @@ from runtally.runs.what_if import (
 )
 from runtally.units import FURTHER
 from runtally.usage.snapshots import Snapshots
-from runtally.usage.window import TimeSpan
+from runtally.usage.window import Range, TimeSpan
 from webapp import formats
 from webapp.form import Form
 from webapp.pages.prices.frame import Names, day, names_of
+from webapp.project_pages import BREAKDOWN
 from webapp.rendering import Page, render
 from webapp.report import Cell, Column, Figure, Head, Table, table_of
 from webapp.security import signed_in
+from webapp.view import View
 from webapp.zone import last_30_days
 
 COMPARED_RUNS = 10_000
@@ -278,16 +280,18 @@ def _filled(page: CostsPage, supposed: tuple[Supposition, ...], drifts: Table) -
     units = [name for one in supposed if one.would_cost_usd is not None for name in one.unpriced_units]
     return replace(
         page,
-        table=_table(known) if known else None,
+        table=_table(known, page.project.id) if known else None,
         left_out=len(supposed) - len(known),
         left_out_units=tuple(dict.fromkeys(FURTHER[name].label if name in FURTHER else name for name in units)),
         drifts=drifts,
     )
 
 
-def _table(known: Sequence[Costs]) -> Table:
+def _table(known: Sequence[Costs], project_id: str) -> Table:
     """Return both costs of each model, and of all; bars of several models would dwarf those of each."""
     total, rest = _sum_of("All", known), known[MAX_ROWS:]
+    # The breakdown has the others after as many models as are listed here.
+    rest_url = View(project_id, Range.MONTH, report=BREAKDOWN).with_own(page="2").url
     longest = max(max(row.cost_usd, row.would_cost_usd) for row in known)
     cost, would_cost = formats.column_money([total.cost_usd]), formats.column_money([total.would_cost_usd])
     apart = formats.column_money(row.would_cost_usd - row.cost_usd for row in (total, *known))
@@ -307,7 +311,11 @@ def _table(known: Sequence[Costs]) -> Table:
         Column("Change", change, "number", "prices-change"),
     )
     rows = [*known[:MAX_ROWS], *([_sum_of(f"{formats.count(len(rest))} others", rest)] if rest else [])]
-    return table_of("Model", lambda row: Head(name=row.model, note=row.provider), columns, rows, total)
+
+    def head(row: Costs) -> Head:
+        return Head(name=row.model, note=row.provider, url=None if row.provider or row is total else rest_url)
+
+    return table_of("Model", head, columns, rows, total)
 
 
 def _sum_of(name: str, rows: Sequence[Costs]) -> Costs:
