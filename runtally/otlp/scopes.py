@@ -29,6 +29,7 @@ _CLIENT = "record OpenAI's client by Runtally's own package for JavaScript inste
 _SDK = "add the instrumentation of the SDK that it calls"
 _OF_VERTEX = "call google-genai, and add openinference-instrumentation-google-genai instead"
 _OF_BEDROCK = "call Converse, or add opentelemetry-instrumentation-genai-bedrock instead"
+# The sums of an agent have no scope, and are known by the agent's name.
 GAPS: Mapping[str, Gap] = {
     "openinference.instrumentation.dspy": Gap(
         "0.1.48", "sends no tokens at all", "add the instrumentation of LiteLLM, which DSPy calls"
@@ -70,6 +71,11 @@ GAPS: Mapping[str, Gap] = {
     "openinference.instrumentation.bedrock": Gap(
         "0.1.61", "sends no cached tokens of InvokeModel's streams", _OF_BEDROCK
     ),
+    "continue-cli": Gap(
+        "1.5.47",
+        "sends no cached tokens of OpenAI's models, which makes them look several times as expensive",
+        "point it at a proxy that sends its calls, such as LiteLLM",
+    ),
 }
 
 SELECT_SCOPES = """
@@ -81,7 +87,7 @@ SELECT_SCOPES = """
         GROUP BY project_id
         ORDER BY max(last_at) DESC
            LIMIT $2) AS senders,
- LATERAL (SELECT metadata ->> 'instrumentation' AS scope
+ LATERAL (SELECT coalesce(metadata ->> 'instrumentation', metadata ->> 'agent') AS scope
             FROM runs
            WHERE runs.project_id = senders.project_id
              AND occurred_at >= $1

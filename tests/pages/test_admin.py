@@ -304,6 +304,7 @@ async def test_an_instrumentation_that_leaves_something_out_is_named_with_what_t
     elsewhere = f"{project_id}-other"
     await post(make_run(metadata={"instrumentation": "@traceloop/instrumentation-anthropic"}), make_run())
     await post(make_run(metadata={"instrumentation": "opentelemetry.instrumentation.openai"}), to=elsewhere)
+    await post(make_run(metadata={"agent": "continue-cli", "aggregated": True}), to=elsewhere)
     async with database.connection() as connection:
         await upsert_clients(
             connection, [Client(one, "s", "e", "traces", now, now, 1, 2, 2) for one in (project_id, elsewhere)]
@@ -315,4 +316,5 @@ async def test_an_instrumentation_that_leaves_something_out_is_named_with_what_t
         assert "@traceloop/instrumentation-anthropic sends no tokens of streams (as of version 0.27.0)" in text
         assert "leave it out, since Anthropic's SDK traces by itself from 0.137.0 on" in text
         assert f"{project_id}: @traceloop" in text
+        assert f"{elsewhere}: continue-cli sends no cached tokens of OpenAI's models" in text
         assert "opentelemetry.instrumentation.openai" not in text
