@@ -700,7 +700,7 @@ def test_earlier_calls_can_be_left_out(home: Path, capsys: pytest.CaptureFixture
 async def test_a_second_sync_adds_nothing(
     server: Server, database: Database, project_id: str, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    where = ["--url", server.url, "--key", server.ingest_key, "--project", project_id, "--home", str(home), "--again"]
+    where = ["--url", server.url, "--key", server.ingest_key, "--project", project_id, "--home", str(home)]
 
     assert cli.main(["sync", *where, "--user", "ada"]) == 0
     assert capsys.readouterr().out == "16 runs added, 0 there already, 0 refused.\n"
@@ -800,7 +800,7 @@ async def test_a_call_that_telemetry_has_reported_counts_once(  # noqa: PLR0913,
 
     where = ["--url", server.url, "--key", key, "--project", project_id, "--home", str(home), "--agent", agent]
     for _ in range(2):
-        assert cli.main(["sync", *where, "--again"]) == 0
+        assert cli.main(["sync", *where]) == 0
     # The service's own log is in what this process prints, too.
     first, second = (line for line in capsys.readouterr().out.splitlines() if " runs added, " in line)
 
@@ -829,50 +829,11 @@ def test_a_key_that_may_not_ask_what_telemetry_reported_is_named(
     server: Server, project_id: str, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     where = ["--url", server.url, "--key", server.ingest_key, "--project", project_id, "--home", str(home)]
-    assert cli.main(["sync", *where, "--again"]) == 0
+    assert cli.main(["sync", *where]) == 0
 
     assert "Not known: whether telemetry has reported these calls too, since the key has no scope runs:read." in (
         capsys.readouterr().err
     )
-
-
-async def test_old_calls_that_an_earlier_version_may_have_sent_are_refused_unless_the_key_may_compare_them(
-    server: Server, database: Database, project_id: str, home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    where = ["--url", server.url, "--project", project_id, "--home", str(home)]
-    old = sum(run["metadata"]["agent"] in {"qwen-code", "github-copilot"} for run in runs_of(home))
-    agents = "SELECT DISTINCT metadata ->> 'agent' FROM runs WHERE project_id = $1"
-
-    assert cli.main(["sync", *where, "--key", server.ingest_key]) == 1
-
-    said = capsys.readouterr()
-    assert f"{16 - old} runs added, 0 there already, {old} refused.\n" in said.out
-    for title in ("Qwen Code", "Copilot CLI"):
-        assert said.err.count(f"Calls of {title} from before 2026-11-28 are not sent: ") == 1
-    assert "Take a key that has it or, if none were sent, give --again." in said.err
-    assert "run it again later" not in said.err
-    async with database.connection() as connection:
-        stored = {row[0] for row in await connection.fetch(agents, project_id)}
-    assert stored
-    assert stored.isdisjoint({"qwen-code", "github-copilot"})
-
-    key = await make_key(database, project_id, Scope.RUNS_WRITE, Scope.RUNS_READ)
-    assert cli.main(["sync", *where, "--key", key]) == 0
-    assert f"{old} runs added, {16 - old} there already, 0 refused.\n" in capsys.readouterr().out
-
-
-def test_calls_from_after_the_ids_changed_are_sent_with_any_key(
-    server: Server, project_id: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_qwen(tmp_path)
-    for path in tmp_path.rglob("*.jsonl"):
-        path.write_text(path.read_text().replace("2026-11-20", "2026-11-28"))
-    calls = len(runs_of(tmp_path))
-    where = ["--url", server.url, "--key", server.ingest_key, "--project", project_id, "--home", str(tmp_path)]
-
-    assert cli.main(["sync", *where]) == 0
-
-    assert f"{calls} runs added, 0 there already, 0 refused.\n" in capsys.readouterr().out
 
 
 def test_a_server_that_refuses_is_a_failure_that_is_said(

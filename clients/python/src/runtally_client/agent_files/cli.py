@@ -76,7 +76,7 @@ def _sync(options: argparse.Namespace) -> int:
     from runtally_client.agent_files.sync import Sync
 
     try:
-        sync = Sync(options.url, options.key, options.project, again=options.again)
+        sync = Sync(options.url, options.key, options.project)
     except ValueError:
         return _complain("--url must be like https://runtally.example.com.")
     try:
@@ -98,7 +98,7 @@ def _send(options: argparse.Namespace, sync: Sync) -> int:
             _say(notes)
             if not is_taken:
                 _complain("Some runs were not taken; run it again later, which adds nothing twice.")
-            return DONE if is_taken and not sync.withheld else FAILED
+            return DONE if is_taken else FAILED
         time.sleep(options.watch)
 
 
@@ -169,8 +169,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--project", default=environment("RUNTALLY_PROJECT", "default"), help="or RUNTALLY_PROJECT")
     command.add_argument("--user", help="who made the calls")
-    command.add_argument("--again", action="store_true",
-                         help="send old calls, too, that version 0.1.0 may have sent under other ids, if the key can't tell")  # fmt: skip
     command.add_argument("--watch", type=_positive, nargs="?", const=WATCH_SECONDS, metavar="SECONDS",
                          help=f"go on, looking every {WATCH_SECONDS} seconds")  # fmt: skip
     command.set_defaults(run=_sync)

@@ -11,10 +11,6 @@ from runtally_client.agent_files.reading import Run, seconds
 
 AGENTS = frozenset({"codex", "gemini-cli", "github-copilot", "opencode", "openhands", "qwen-code"})
 """Those that send telemetry, other than Claude Code, whose calls have one id in both."""
-RENAMED = {"qwen-code": "Qwen Code", "github-copilot": "Copilot CLI"}
-"""Agents whose calls had other ids in version 0.1.0, and their titles."""
-RENAMED_ON = "2026-11-28"
-NO_SCOPE = "the key has no scope runs:read"
 WITHIN_SECONDS = 60.0
 _PAGES = 200
 _REFUSED = (401, 403)
@@ -55,10 +51,6 @@ class Reported:
                 return True
         return False
 
-    def may_be_renamed(self, run: Run) -> bool:
-        """Return whether the server may have this call under the id of an earlier version, and the key can't tell."""
-        return self.problem == NO_SCOPE and run["metadata"]["agent"] in RENAMED and bool(run["timestamp"] < RENAMED_ON)
-
     def _of_session(self, session: str) -> dict[str, dict[str, Any]]:
         if session not in self._stored:
             self._stored[session] = {run["id"]: run for run in self._pages(session)} if not self.problem else {}
@@ -72,7 +64,7 @@ class Reported:
             except OSError:
                 status, document = 0, {}
             if not document.get("ok"):
-                self.problem = NO_SCOPE if status in _REFUSED else "the server gave no answer"
+                self.problem = "the key has no scope runs:read" if status in _REFUSED else "the server gave no answer"
                 return
             yield from document["runs"]
             if not document["nextBefore"]:

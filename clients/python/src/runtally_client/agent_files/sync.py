@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 
 from runtally_client._sender import Sender
 from runtally_client._target import Answer, Target
 from runtally_client.agent_files.reading import Notes, Run
-from runtally_client.agent_files.reported import RENAMED, RENAMED_ON, Reported
+from runtally_client.agent_files.reported import Reported
 
 AT_ONCE = 5_000
 """Of the 10,000 that may wait in the client."""
@@ -35,17 +34,14 @@ class CountingTarget(Target):
 class Sync:
     """Sends runs to a server, each id once in this process."""
 
-    def __init__(self, url: str, key: str | None, project: str, *, again: bool = False) -> None:
-        """Raise ValueError if the address is none of a server; `again` sends what may be there under an earlier id, too."""
-        self._again = again
+    def __init__(self, url: str, key: str | None, project: str) -> None:
+        """Raise ValueError if the address is none of a server."""
         self.target = CountingTarget(url, key, project)
         self._sender = Sender(self.target)
         self._asked = Target(url, key, project)  # The other connection is the sender's thread's.
         self._sent: set[str] = set()
         self.reported = 0
         """How many calls the agents' own telemetry had reported."""
-        self.withheld: set[str] = set()
-        """The agents of which calls were not sent, as an earlier version may have sent them."""
 
     def send(self, runs: Iterable[Run], notes: Notes) -> bool:
         """Send what was neither sent before nor reported by telemetry, and return whether the server has taken all of it."""
@@ -58,9 +54,6 @@ class Sync:
             if reported.has(run):
                 self._sent.add(run["runId"])
                 self.reported += 1
-            elif not self._again and reported.may_be_renamed(run):
-                self._sent.add(run["runId"])
-                self._withhold(run["metadata"]["agent"])
             else:
                 waiting.append(run)
                 if len(waiting) == AT_ONCE:
@@ -69,15 +62,6 @@ class Sync:
         if reported.problem:
             notes.cannot_know(f"whether telemetry has reported these calls too, since {reported.problem}")
         return self._send(waiting) and is_taken
-
-    def _withhold(self, agent: str) -> None:
-        self.target.refused += 1
-        if agent not in self.withheld:
-            self.withheld.add(agent)
-            sys.stderr.write(
-                f"Calls of {RENAMED[agent]} from before {RENAMED_ON} are not sent: version 0.1.0 may have sent them under other ids, and"
-                " this key can't tell, as it has no scope runs:read. Take a key that has it or, if none were sent, give --again.\n"
-            )
 
     def _send(self, runs: list[Run]) -> bool:
         processed, answers = self.target.processed, self.target.answers
