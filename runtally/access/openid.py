@@ -99,8 +99,8 @@ class _Claims(msgspec.Struct, frozen=True):
     email: str | None = None
     email_verified: bool | str = False
     name: str | None = None
-    groups: tuple[str, ...] | str | Mapping[str, Any] | None = None
-    """What the claim of the settings says: a list, one group, or an object with a name for each."""
+    groups: Any = None
+    """What the claim of the settings says: a list, one group, or an object with a name for each. Nobody is kept out by another form."""
 
 
 class OpenIdProvider:
@@ -215,8 +215,8 @@ class OpenIdProvider:
             raise _failed(wrong)
         email = str(claims.email)
         name = (claims.name or "").strip() or email.partition("@")[0]
-        groups = (claims.groups,) if isinstance(claims.groups, str) else claims.groups or ()
-        return Person(claims.iss, claims.sub, email, name, frozenset(groups))
+        groups = claims.groups if isinstance(claims.groups, list | Mapping) else (claims.groups,)
+        return Person(claims.iss, claims.sub, email, name, frozenset(one for one in groups if isinstance(one, str)))
 
     def _client(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(timeout=TIMEOUT_SECONDS, transport=self._transport, verify=self._certificates)

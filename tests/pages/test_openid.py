@@ -166,7 +166,7 @@ async def test_groups_decide_the_roles_each_time(
     roles = dict[str, Any]()
     claims: dict[str, Any] = {
         "several": [readers, writers, "others"], "one": readers, "an object": {writers: {}}, "none": ["others"],
-        "no claim": None,
+        "no claim": None, "names and more": [{"id": 7}, readers], "another form": 7,
     }  # fmt: skip
     for case, groups in claims.items():
         provider.claims = person | {"groups": groups}
@@ -178,11 +178,12 @@ async def test_groups_decide_the_roles_each_time(
 
     assert roles == {
         "several": "member", "one": "viewer", "an object": "member", "none": None, "no claim": None,
+        "names and more": "viewer", "another form": None,
     }  # fmt: skip
     async with database.connection() as connection:
         query = "SELECT after->>'role' AS role FROM audit_entries WHERE target = $1 AND action = 'user.role_set' ORDER BY id"
         audited = [row["role"] for row in await connection.fetch(query, person["email"])]
-    assert audited == ["member", "viewer", "member", None]
+    assert audited == ["member", "viewer", "member", None, "viewer", None]
 
 
 async def test_who_is_in_no_group_with_a_role_stays_out(
