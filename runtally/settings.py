@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
+from runtally.clock import zone_named
 from runtally.errors import SettingsError
 from runtally.files import default_data_dir
 from runtally.setting_sources import KeptSecrets, SecretFiles
@@ -92,6 +93,12 @@ def _cells(value: Any) -> Any:  # noqa: ANN401  # As above.
             raise ValueError(f"each cell has a name of its own, and {MAIN} is the database of DATABASE_URL")
         found[name] = url
     return found
+
+
+def _zone(value: str) -> str:
+    if zone_named(value) is None:
+        raise ValueError("write a name of the IANA time zone database, such as Europe/Berlin")
+    return value
 
 
 def _is_one(value: Any) -> Any:  # noqa: ANN401  # As above.
@@ -320,6 +327,11 @@ class Settings(BaseSettings):
         pattern=r"^https?://[^\s/?#]+(/[\w~-][\w.~-]*)*/?$",
         description="Where people and programs reach the server, such as https://runtally.example: in links of alerts and in commands to paste. "
         "With a path, as in https://example.com/runtally, everything is below it, whether the proxy strips it or not.",
+    )
+    time_zone: Annotated[str, AfterValidator(_zone)] = Field(
+        "UTC",
+        description="Time zone of pages whose reader neither chose one nor has a browser that names its own, such as "
+        "`Europe/Berlin`.",
     )
     smtp_host: str | None = Field(None, description="Mail server that alerts go through; without it none goes by mail.")
     smtp_port: int = Field(587, ge=1, le=65535, description="Port of the mail server.")

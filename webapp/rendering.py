@@ -5,6 +5,7 @@ the cost.
 """
 
 from collections.abc import Sequence
+from datetime import timedelta
 from enum import StrEnum
 from typing import ClassVar
 from urllib.parse import quote, unquote
@@ -244,16 +245,21 @@ def see_other(url: str, flash: str | None = None) -> Response:
     """Redirect to a page by GET; `flash` is a sentence that the page shows once."""
     response = Response(status=303, headers={"Location": url})
     if flash:
-        response.set_cookie(
-            FLASH_COOKIE,
-            quote(flash),
-            max_age=FLASH_SECONDS,
-            path=cookie_path(),
-            httponly=True,
-            secure=cookies_are_secure(),
-            samesite="Lax",
-        )
+        keep(response, FLASH_COOKIE, flash, timedelta(seconds=FLASH_SECONDS))
     return response
+
+
+def keep(response: Response, cookie: str, text: str, lifetime: timedelta = timedelta(days=365)) -> None:
+    """Have the browser keep this text, which no script may read."""
+    response.set_cookie(
+        cookie,
+        quote(text),
+        max_age=lifetime,
+        path=cookie_path(),
+        httponly=True,
+        secure=cookies_are_secure(),
+        samesite="Lax",
+    )
 
 
 def no_content() -> Response:

@@ -1,35 +1,49 @@
-"""The time zone of a page, which the reader's browser names in a cookie, UTC without one; calendar ranges such as this month.
+"""The time zone of a page: what the reader chose, else what the browser names, else TIME_ZONE; calendar ranges such as this month.
 
 Days of prices, budgets, verdicts and daily bars are days of UTC for everybody, and so are months; a page says so.
 """
 
-import re
 from collections.abc import Callable, Collection, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime, time, timedelta, tzinfo
 from enum import StrEnum
-from functools import lru_cache
 from urllib.parse import unquote
-from zoneinfo import ZoneInfo
 
 from quart import request
 
-from runtally.clock import next_month
+from api.current import services
+from runtally.clock import next_month, zone_named
 from runtally.usage.window import CustomRange, Range, TimeSpan, Window
 
 COOKIE = "zone"
+"""The cookie with the zone of the browser, which its script keeps."""
+CHOSEN_COOKIE = "chosen_zone"
+"""The cookie with the zone that a user chose instead; empty for none."""
 FIELD = "zone"
 """The parameter with the zone of the times in a form."""
 LATER = "later"
 """The parameter that names times in the second of two equal hours, at the end of summer time."""
 _TIMES = ("since", "until")
-_NAME = re.compile(r"[A-Za-z0-9_+/-]{1,64}")
 _reader: ContextVar[tzinfo] = ContextVar("zone", default=UTC)
 
 
 async def begin() -> None:
     """Read the zone of the request; the hook before it."""
-    use(named(unquote(request.cookies.get(COOKIE, ""))))
+    use(zone_named(chosen()) or zone_named(_kept(COOKIE)) or of_server())
+
+
+def of_server() -> tzinfo:
+    """Return the zone of readers of whom nothing is known, TIME_ZONE."""
+    return zone_named(services().settings.time_zone) or UTC
+
+
+def chosen() -> str:
+    """Return the name of the zone that the reader chose; empty for none."""
+    return _kept(CHOSEN_COOKIE)
+
+
+def _kept(cookie: str) -> str:
+    return unquote(request.cookies.get(cookie, ""))
 
 
 def use(zone: tzinfo) -> None:
@@ -59,18 +73,9 @@ def local(at: datetime) -> datetime:
         return at
 
 
-@lru_cache(maxsize=1_000)
-def named(text: str) -> tzinfo:
-    """Return the zone of this name; UTC if there is none."""
-    try:
-        return ZoneInfo(text) if _NAME.fullmatch(text) else UTC
-    except (KeyError, ValueError, OSError):
-        return UTC
-
-
 def in_utc(query: Mapping[str, str]) -> dict[str, str]:
     """Convert the times of a form to UTC. Invalid times stay unchanged."""
-    zone, later = named(query.get(FIELD, "")), query.get(LATER, "").split()
+    zone, later = zone_named(query.get(FIELD, "")) or UTC, query.get(LATER, "").split()
     rest = {name: value for name, value in query.items() if name not in {FIELD, LATER}}
     return rest | _written(_moved(query, zone, later, UTC))
 

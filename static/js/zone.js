@@ -4,8 +4,8 @@ const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const kept = `zone=${encodeURIComponent(zone)}`;
 const cookies = () => document.cookie.split("; ");
 const isKnown = () => cookies().includes(kept);
-// Pages are in UTC for whom they know nothing of.
-const isPlain = zone === "UTC" && !cookies().some((one) => one.startsWith("zone="));
+// Pages are in the server's zone for whom they know nothing of.
+const isPlain = zone === document.documentElement.dataset.zone && !cookies().some((one) => one.startsWith("zone="));
 
 if (zone && !isKnown() && !isPlain) {
   const secure = location.protocol === "https:" ? "; secure" : "";

@@ -3,7 +3,7 @@
 from playwright.sync_api import Browser, Page, Request, expect
 
 from tests.browser.conftest import PROJECT
-from tests.serving import Server
+from tests.serving import Postgres, Server, running_server
 
 
 def test_pages_are_in_the_zone_of_the_browser_from_the_first_visit_on(browser: Browser, story: Server) -> None:
@@ -50,6 +50,21 @@ def test_a_time_of_the_hour_that_comes_twice_stays_when_another_field_is_edited(
         page.wait_for_url(lambda url: "q=" not in url)
 
         assert "since=2026-10-25T01:15" in page.url.replace("%3A", ":")
+
+
+def test_a_browser_s_zone_is_before_the_server_s_also_where_it_is_utc(browser: Browser, postgres: Postgres) -> None:
+    database = postgres.create_seeded("zones")
+    with running_server(database, TIME_ZONE="Europe/Berlin", SERVICE_DEV_MODE="1") as server:
+        for zone, shown, times in (("UTC", "UTC", 2), ("Europe/Berlin", "Berlin time", 1)):
+            with browser.new_context(timezone_id=zone) as context:
+                page = context.new_page()
+                asked = documents_of(page)
+
+                page.goto(f"{server.url}/runs")
+                expect(page.locator(".page-sub")).to_contain_text(shown)
+                page.wait_for_load_state("networkidle")
+
+                assert len(asked) == times
 
 
 def documents_of(page: Page) -> list[Request]:

@@ -9,7 +9,7 @@ from tests.pages.looking import PARTIAL, Outline, html_of
 async def test_without_a_choice_the_device_decides(reader: Browser) -> None:
     outline = Outline((await html_of(reader, "/sign-in")).removeprefix("<!DOCTYPE html>"))
 
-    assert outline.all("html") == [{"lang": "en", "data-theme": "auto"}]
+    assert outline.all("html") == [{"lang": "en", "data-theme": "auto", "data-zone": "UTC"}]
 
 
 async def test_the_choice_is_there_from_the_first_byte_on(reader: Browser) -> None:

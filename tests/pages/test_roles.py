@@ -178,6 +178,7 @@ NEEDED = {
     "GET /why": Scope.METRICS_READ,
     "POST /account/password": NOBODY_BUT_USERS,
     "POST /account/sign-out": NOBODY_BUT_USERS,
+    "POST /account/time-zone": NOBODY_BUT_USERS,
     "POST /projects/<project_id:project_id>/views": NOBODY_BUT_USERS,
     "POST /projects/<project_id:project_id>/views/<uuid:view_id>/remove": NOBODY_BUT_USERS,
     "POST /projects/<project_id:project_id>/views/<uuid:view_id>/rename": NOBODY_BUT_USERS,

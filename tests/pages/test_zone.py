@@ -1,15 +1,21 @@
 """Times in the reader's own zone."""
 
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from urllib.parse import urlencode
 
 import pytest
+from quart import Quart
 from quart.typing import TestClientProtocol as Browser
 
+from api.current import EXTENSION
 from runtally.clock import system_clock
+from runtally.models.user import Role
+from runtally.services import Services
 from tests.factories import make_run
-from tests.pages.conftest import Post
+from tests.pages.conftest import Invite, Post
 from tests.pages.looking import Outline, html_of, text_of
 
 TOKYO = timedelta(hours=9)
@@ -131,6 +137,68 @@ async def test_an_unknown_zone_is_utc(reader: Browser, cookie: str) -> None:
     reader.set_cookie("localhost", "zone", cookie)
 
     assert "UTC" in text_of(await html_of(reader, "/runs"))
+
+
+@pytest.fixture
+def of_berlin(app: Quart) -> Iterator[Browser]:
+    """Somebody at a server whose TIME_ZONE is Berlin's."""
+    before: Services = app.extensions[EXTENSION]
+    settings = before.settings.model_copy(update={"time_zone": "Europe/Berlin"})
+    app.extensions[EXTENSION] = replace(before, settings=settings)
+    yield app.test_client()
+    app.extensions[EXTENSION] = before
+
+
+async def test_the_server_s_zone_is_that_of_readers_whose_browser_names_none(of_berlin: Browser) -> None:
+    before = text_of(await html_of(of_berlin, "/runs"))
+    of_berlin.set_cookie("localhost", "zone", "UTC")
+    after = text_of(await html_of(of_berlin, "/runs"))
+
+    assert "Berlin time" in before
+    assert "Berlin time" not in after
+    assert "UTC" in after
+
+
+async def test_the_zone_that_a_user_chose_is_before_that_of_the_browser_until_it_is_emptied(
+    invite: Invite, project_id: str
+) -> None:
+    user, _ = await invite(Role.VIEWER, project_id)
+    user.set_cookie("localhost", "zone", "Asia%2FTokyo")
+    seen = [text_of(await html_of(user, "/runs"))]
+    for name in (" America/New_York ", ""):
+        response = await user.post("/account/time-zone", form={"zone": name})
+        assert (response.status_code, response.headers["Location"]) == (303, "/account")
+        assert "Max-Age=31536000" in "; ".join(response.headers.getlist("Set-Cookie"))
+        account = await html_of(user, "/account")
+        assert "Time zone saved." in text_of(account)
+        assert Outline(account).by_id("time-zone")["value"] == name.strip()
+        seen.append(text_of(await html_of(user, "/runs")))
+
+    for text, zone in zip(seen, ("Tokyo", "New York", "Tokyo"), strict=True):
+        assert f"{zone} time" in text
+
+
+async def test_the_account_lists_the_zones(invite: Invite) -> None:
+    user, _ = await invite(Role.VIEWER)
+
+    outline = Outline(await html_of(user, "/account"))
+
+    assert outline.by_id("time-zone")["list"] == "zones"
+    assert {"UTC", "Europe/Berlin", "Asia/Kolkata"} <= {option["value"] for option in outline.all("option")}
+
+
+@pytest.mark.parametrize("name", ["Mars/Olympus", "Europe", "../../etc/passwd", "a" * 2_000])
+async def test_a_name_that_is_no_zone_is_said_at_its_field_and_changes_nothing(invite: Invite, name: str) -> None:
+    user, _ = await invite(Role.VIEWER)
+
+    response = await user.post("/account/time-zone", form={"zone": name})
+    html = await response.get_data(as_text=True)
+
+    assert response.status_code == 422
+    assert "Set-Cookie" not in response.headers
+    assert "No such time zone; choose one of the list, such as Europe/Berlin." in text_of(html)
+    assert Outline(html).by_id("time-zone")["value"] == name
+    assert Outline(html).by_id("time-zone")["aria-invalid"] == "true"
 
 
 def times_of(html: str) -> dict[str, str | None]:

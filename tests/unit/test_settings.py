@@ -114,6 +114,16 @@ def test_a_variable_that_is_empty_is_as_if_it_were_not_set(monkeypatch: pytest.M
     assert (settings.direct_cost_providers, settings.content_keys, settings.ingest_api_key) == ((), (), ())
 
 
+@pytest.mark.parametrize("text", ["Mars/Olympus", "America", "../../etc/passwd", "CEST+2 "])
+def test_a_time_zone_that_is_none_is_refused_with_what_to_write(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("TIME_ZONE", text)
+    with pytest.raises(SettingsError, match="TIME_ZONE: write a name of the IANA") as caught:
+        load_settings()
+
+    assert "such as Europe/Berlin" in caught.value.message
+    assert text not in caught.value.message
+
+
 @pytest.mark.parametrize("name", ["PUBLIC_URL", "SERVICE_SYNC_URL", "OIDC_ISSUER"])
 @pytest.mark.parametrize("text", ["runtally.example:hunter2", "https://", "https://run tally:hunter2"])
 def test_an_invalid_url_is_refused_with_the_purpose_of_the_setting(

@@ -3,11 +3,10 @@
 import asyncio
 import secrets
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from functools import wraps
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
 import msgspec
@@ -21,7 +20,7 @@ from runtally.client.post import Poster, Totals
 from runtally.client.rows import DryRun, RunMaker, load_file
 from runtally.client.run import InvalidMapping, UnreadableFile, as_text
 from runtally.client.values import UNIX_EPOCH
-from runtally.clock import system_clock
+from runtally.clock import system_clock, zone_named
 from runtally.db.database import Database
 from runtally.errors import RuntallyError
 from runtally.fields import is_project_id, trimmed
@@ -49,16 +48,13 @@ class Moment(click.ParamType[datetime]):
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-class Zone(click.ParamType[ZoneInfo]):
+class Zone(click.ParamType[tzinfo]):
     """A time zone by its IANA name."""
 
     name = "zone"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> ZoneInfo:
-        try:
-            return value if isinstance(value, ZoneInfo) else ZoneInfo(str(value))
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            self.fail("write a zone such as Europe/Berlin", param, ctx)
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tzinfo:
+        return zone_named(str(value)) or self.fail("write a zone such as Europe/Berlin", param, ctx)
 
 
 def mapping_options(command: Callable[..., None]) -> Callable[..., None]:

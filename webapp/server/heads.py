@@ -16,7 +16,8 @@ MAX_VALUE_BYTES = 2048
 MAX_PATH_CHARS = 2048
 """Longer paths are cut off, because routing compares each with many routes; no id of ours is as long."""
 _OWN_COOKIES = frozenset(
-    name.encode() for name in (sessions.COOKIE, rendering.THEME_COOKIE, rendering.FLASH_COOKIE, zone.COOKIE)
+    name.encode()
+    for name in (sessions.COOKIE, rendering.THEME_COOKIE, rendering.FLASH_COOKIE, zone.COOKIE, zone.CHOSEN_COOKIE)
 )
 
 

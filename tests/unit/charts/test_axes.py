@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -19,7 +20,7 @@ from webapp.charts.axes import GRIDLINES, Ticks
 @pytest.fixture
 def in_zone() -> Iterator[Callable[[str], None]]:
     """Reads what follows in the zone of this name."""
-    yield lambda name: zone.use(zone.named(name))
+    yield lambda name: zone.use(ZoneInfo(name))
     zone.use(UTC)
 
 

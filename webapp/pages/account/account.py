@@ -1,7 +1,9 @@
-"""The page of a user's own account: change the password, and sign out everywhere."""
+"""The page of a user's own account: choose a time zone, change the password, and sign out everywhere."""
 
+from functools import cache
 from typing import ClassVar
 from uuid import UUID
+from zoneinfo import available_timezones
 
 from msgspec import field
 from quart import Blueprint, url_for
@@ -12,17 +14,18 @@ from runtally.access import passwords, users
 from runtally.access.sessions import end_all
 from runtally.access.users import Account
 from runtally.audit import ActorKind
+from runtally.clock import zone_named
 from runtally.errors import Detail, InvalidCredentials, InvalidUser, NotFound, PasswordsBusy
-from webapp import sessions
+from webapp import sessions, zone
 from webapp.form import Form, sent_form
-from webapp.rendering import Page, render, render_refused, see_other
+from webapp.rendering import Page, keep, render, render_refused, see_other
 from webapp.security import signed_in
 
 blueprint = Blueprint("account", __name__)
 
 
 class AccountPage(Page, frozen=True):
-    """The user's role and projects, and the form for a new password."""
+    """The user's role and projects, and the forms for a time zone and a new password."""
 
     fragment: ClassVar[str] = "account/_account.html"
     tab_title: ClassVar[str] = "Your account"
@@ -30,6 +33,11 @@ class AccountPage(Page, frozen=True):
     account: Account
     min_length: int = passwords.MIN_LENGTH
     form: Form = field(default_factory=Form)
+    zone_form: Form = field(default_factory=lambda: Form("time", {"zone": (zone.chosen(),)}))
+
+    @property
+    def zones(self) -> list[str]:
+        return _zones()
 
 
 @blueprint.get("/account")
@@ -37,6 +45,22 @@ class AccountPage(Page, frozen=True):
 async def account() -> ResponseReturnValue:
     """The account of the user who is signed in."""
     return await render(AccountPage(await _own()))
+
+
+@blueprint.post("/account/time-zone")
+@signed_in
+async def choose_zone() -> ResponseReturnValue:
+    """Keep the time zone of this browser's pages in a cookie, like the theme; an empty name is the browser's own."""
+    own, form = await _own(), await sent_form("time")
+    name = form.value("zone").strip()
+    if name and zone_named(name) is None:
+        error = InvalidUser(
+            details=(Detail("zone", "No such time zone; choose one of the list, such as Europe/Berlin."),)
+        )
+        return await render_refused(AccountPage(own, zone_form=form.refused(error)), error)
+    response = see_other(url_for(".account"), flash="Time zone saved.")
+    keep(response, zone.CHOSEN_COOKIE, name)
+    return response
 
 
 @blueprint.post("/account/password")
@@ -74,6 +98,12 @@ async def _own() -> Account:
         raise NotFound
     async with services().control.database.session() as database:
         return await users.get(database, UUID(actor().name))
+
+
+@cache
+def _zones() -> list[str]:
+    """Return the names of all zones, which are as many files to look into."""
+    return sorted(available_timezones())
 
 
 async def _new_hash(own: Account, form: Form) -> str:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from html import escape
 from typing import ClassVar
 
@@ -116,7 +116,7 @@ async def picture(name: str) -> ResponseReturnValue:
     if not is_signed_in:
         view = _shared(view)
         # Caches show it to everybody.
-        zone.use(UTC)
+        zone.use(zone.of_server())
     demand(actor(), Scope.METRICS_READ, view.project_id)
     now = services().clock()
     async with services().cells.snapshots(view.project_id) as snapshots:

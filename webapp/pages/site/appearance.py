@@ -1,16 +1,13 @@
 """Set the colour theme: light, dark, or that of the device."""
 
-from datetime import timedelta
 from typing import ClassVar
 
 from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
 from api.access import public
-from webapp.addresses import cookie_path, cookies_are_secure, safe_path
-from webapp.rendering import THEME_COOKIE, Page, Theme, done
-
-KEPT_FOR = timedelta(days=365)
+from webapp.addresses import safe_path
+from webapp.rendering import THEME_COOKIE, Page, Theme, done, keep
 
 blueprint = Blueprint("appearance", __name__)
 
@@ -32,13 +29,5 @@ async def theme() -> ResponseReturnValue:
     form = await request.form
     chosen, here = Theme.parse(form.get("theme")), safe_path(form.get("here"))
     response = await done(ThemeButton(chosen, here), else_to=here)
-    response.set_cookie(
-        THEME_COOKIE,
-        chosen,
-        max_age=KEPT_FOR,
-        path=cookie_path(),
-        httponly=True,
-        secure=cookies_are_secure(),
-        samesite="Lax",
-    )
+    keep(response, THEME_COOKIE, chosen)
     return response
