@@ -60,6 +60,11 @@ def _escaped(between: str, texts: Sequence[str]) -> list[str]:
     return str(escape(between.join(texts))).split(between) if texts else []
 
 
+def apart(text: str) -> Markup:
+    """Render the parts of a line that "·" divides; the direction in which one is written moves none of the others."""
+    return Markup(" · ").join(Markup("<bdi>{}</bdi>").format(part) for part in text.split(" · "))
+
+
 def replaces_itself(id_: str) -> Markup:
     """Return the attributes of a part that links and forms in it renew, the last one alone, with its address in the history."""
     return Markup(
@@ -95,6 +100,7 @@ templates.globals |= {
 }
 templates.filters |= {
     "ago": formats.ago,
+    "apart": apart,
     "clock": lambda at: formats.clock(zone.local(at)),
     "count": formats.count,
     "day": formats.day,

@@ -197,7 +197,7 @@ async def test_a_project_is_shown_by_its_name_with_its_id(
     project = await html_of(reader, f"/projects/{project_id}")
 
     assert f"· Rocket &lt;b&gt;{project_id}&lt;/b&gt;</title>" in project
-    assert f"<code>{project_id}</code>" in project
+    assert f"<code><bdi>{project_id}</bdi></code>" in project
 
 
 async def test_a_project_without_runs_in_the_range_stays_in_the_list(app: Quart, post: Post, project_id: str) -> None:

@@ -258,5 +258,5 @@ async def test_new_releases_are_marked_on_the_charts_of_a_project(reader: Browse
     html = await html_of(reader, f"/projects/{project_id}")
 
     assert len(re.findall(r"<summary>\s*1 release\s*</summary>", html)) == 3
-    assert len(re.findall(r": release v2\s*</li>", html)) == 3
+    assert len(re.findall(r": release v2</bdi>\s*</li>", html)) == 3
     assert "Marked: 1 release." in html

@@ -323,5 +323,5 @@ async def test_a_project_that_is_called_like_a_page_has_its_own(
     links = [link["href"] or "" for link in Outline(await html_of(admin, f"/?q={project_id}")).all("a")]
     [url] = [href for href in links if href.startswith(f"/projects/{project_id}/") and "/runs/" not in href]
 
-    assert f">{id_}</h1>" in await html_of(admin, url)
-    assert f"Type {id_} to confirm" in await html_of(admin, f"{url}/settings/general")
+    assert f"<bdi>{id_}</bdi></h1>" in await html_of(admin, url)
+    assert f"Type {id_} to confirm" in text_of(await html_of(admin, f"{url}/settings/general"))
