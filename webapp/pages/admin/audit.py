@@ -115,7 +115,8 @@ async def _found(chosen: Mapping[str, Any], before: Mapping[str, int], limit: in
 
 
 NAMES = {
-    "amount_usd": "budget, USD",
+    "amount_usd": "amount, USD",
+    "tolerance_usd": "tolerance, USD",
     "alert_percents": "alerts at, % of budget",
     "effective_from": "in force from (UTC)",
     "effective_to": "until the start of (UTC)",
