@@ -14,7 +14,8 @@ from runtally.client.formats.declaration import (
     number,
     parsed,
 )  # fmt: skip
-from runtally.vendor_usage import tokens_of
+from runtally.fields import MAX_NAME
+from runtally.vendor_usage import tier_of, tokens_of
 
 _OK, _REDIRECT = 200, 300
 
@@ -61,12 +62,16 @@ def _read_litellm(row: Row) -> Iterator[Row]:
     start, took = row.get("starttime"), count(row.get("requestdurationms"))
     spend = number(row.get("spend"))
     is_kept = str(row.get("cachehit")).casefold() == "true"
+    request, first = str(row.get("requestid") or ""), row.get("completionstarttime")
+    # What the proxy refused by itself has no vendor.
+    provider = str(row.get("customllmprovider") or ("litellm" if has_failed else ""))
     counts = {"inputTokens": row.get("prompttokens"), "outputTokens": row.get("completiontokens")}
     yield filled(
         **({} if has_failed else counts | {name: tokens_of(usage).get(name) for name in _PARTS}),
-        runId=row.get("requestid"),
-        provider=row.get("customllmprovider"),
-        model=row.get("model") or row.get("modelgroup"),
+        # The id of an answer of Responses is encoded, and may be longer than that of a run.
+        runId=request if len(request) <= MAX_NAME else row.get("litellmcallid"),
+        provider=provider,
+        model=str(row.get("model") or row.get("modelgroup") or "").removeprefix(f"{provider}/"),
         timestamp=start,
         status="error" if has_failed else "success",
         errorCode=error_code(
@@ -75,7 +80,9 @@ def _read_litellm(row: Row) -> Iterator[Row]:
         if has_failed
         else None,
         latencyMs=took or milliseconds(start, row.get("endtime")),
-        timeToFirstTokenMs=milliseconds(start, row.get("completionstarttime")),
+        # An answer that is no stream began when it ended.
+        timeToFirstTokenMs=milliseconds(start, first) if milliseconds(first, row.get("endtime")) else None,
+        serviceTier=tier_of(at(metadata, "cost_breakdown", "service_tier")),
         # An answer from the proxy's own cache was not paid for.
         costUSD=spend if spend or is_kept else None,
         sessionId=row.get("sessionid"),

@@ -908,3 +908,28 @@ def test_a_document_of_pages_is_read_as_the_rows_in_its_buckets(tmp_path: Path) 
         rows = [row.values for row in file if isinstance(row, Row)]
 
     assert rows == [{"start_time": 1, "end_time": 2, "model": "a"}, {"start_time": 3, "end_time": 2, "model": "b"}]
+
+
+def test_rows_that_the_proxy_of_litellm_writes_are_read_as_it_means_them() -> None:
+    row = {
+        **CALLS["litellm"][0],
+        "request_id": "resp_" + "x" * 400,
+        "litellm_call_id": "call-1",
+        "model": "openai/gpt-5.4",
+        "endTime": END,
+        "completionStartTime": END.replace("T", " ").replace("Z", "+00:00"),
+        "metadata": json.dumps({"cost_breakdown": {"service_tier": "flex"}}),
+    }
+
+    (run,) = runs_of(row)
+
+    assert (run["runId"], run["model"], run["serviceTier"]) == ("call-1", "gpt-5.4", "flex")
+    assert "timeToFirstTokenMs" not in run
+
+
+def test_what_the_proxy_of_litellm_refused_by_itself_is_a_failed_run() -> None:
+    row = {**CALLS["litellm"][0], "status": "failure", "model": "unknown-model", "custom_llm_provider": ""}
+
+    (run,) = runs_of(row)
+
+    assert (run["provider"], run["model"], run["status"]) == ("litellm", "unknown-model", "error")
