@@ -43,6 +43,10 @@ _WITHOUT_NUL = r"^[^\x00]*$"
 # Python and ECMAScript, whose expressions JSON Schema has, differ in `\s`: this is the union of both.
 NOT_BLANK = r"^[^\x00]*[^\s\x00\x1c-\x1f\x85\ufeff][^\x00]*$"
 
+TEAM = "team::"
+"""How the id of a team begins, which stands where a project's may: no project has such an id."""
+_PROJECT_ID = rf"^(?![\s\x1c-\x1f\x85\ufeff]*{TEAM})" + NOT_BLANK.removeprefix("^")
+
 Name = Annotated[
     str, Meta(max_length=MAX_NAME, pattern=NOT_BLANK, description="a string of 1 to 256 characters, not blank")
 ]
@@ -122,11 +126,11 @@ ProjectId = Annotated[
     str,
     Meta(
         max_length=MAX_PROJECT_ID,
-        pattern=NOT_BLANK,
-        description="a string of 1 to 128 characters, not blank; blanks at its ends are dropped",
+        pattern=_PROJECT_ID,
+        description=f"a string of 1 to 128 characters, not blank, that does not begin with {TEAM}; blanks at its ends are dropped",
     ),
 ]
-_NOT_BLANK_TEXT = re.compile(NOT_BLANK)
+_PROJECT_ID_TEXT = re.compile(_PROJECT_ID)
 # The characters that Python strips, and those that JavaScript trims.
 _BLANKS = (
     "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029"
@@ -152,14 +156,19 @@ def parse_whole(text: str, most: int = MAX_COUNT) -> int | None:
 
 def is_project_id(text: str) -> bool:
     """Return whether a project can have this id. No other text may reach a statement: Postgres stores no NUL."""
-    return len(text) <= MAX_PROJECT_ID and _NOT_BLANK_TEXT.search(text) is not None
+    return len(text) <= MAX_PROJECT_ID and _PROJECT_ID_TEXT.search(text) is not None
+
+
+def is_team(id_: str) -> bool:
+    """Return whether this is the id of a team, in place of a project's."""
+    return id_.startswith(TEAM)
 
 
 def parse_project_id(text: str) -> str:
     """Return the trimmed text if it is a valid project id. Raises `InvalidPayload`."""
     text = trimmed(text)
     if not is_project_id(text):
-        must = f"must be a string of 1 to {MAX_PROJECT_ID} characters, not blank and without NUL"
+        must = f"must be a string of 1 to {MAX_PROJECT_ID} characters, not blank, without NUL, and not beginning with {TEAM}"
         raise InvalidPayload(details=(Detail("projectId", must),))
     return text
 

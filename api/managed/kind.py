@@ -12,17 +12,19 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from runtally.access import projects
+from runtally.access import projects, teams
 from runtally.access.scopes import Scope, demand
 from runtally.audit import Actor
 from runtally.db.database import Database
 from runtally.errors import Detail, RuntallyError, StoreUnavailable
-from runtally.fields import camel, trimmed
+from runtally.fields import camel, is_team, trimmed
 from runtally.money import plain
 from runtally.names import LiveNames
 from runtally.services import Services
 
-OfAll = Annotated[str, Meta(max_length=128, description="Project; empty for all projects together.")]
+OfAll = Annotated[
+    str, Meta(max_length=128, description="Project; `team::<id>` for a team, empty for all projects together.")
+]
 Moment = Annotated[datetime, Meta(tz=True)]
 Key: TypeAlias = tuple[object, ...]
 Place: TypeAlias = tuple[str, ...]
@@ -87,6 +89,8 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True, rename=camel, forbid_u
     form: ClassVar[Mapping[str, str]] = {}
     """Our names for the fields of its form, where they have others."""
     may_be_pruned: ClassVar[bool] = True
+    is_of_teams: ClassVar[bool] = False
+    """Whether teams have some too, in place of a project."""
 
     id: Annotated[str, Meta(description="Which one it is, for its path; ignored where it is sent.")] = ""
     version: Annotated[str, Meta(description="What If-Match takes; ignored where it is sent.")] = ""
@@ -187,7 +191,9 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True, rename=camel, forbid_u
     async def store(self, at: At, before: Self | None) -> str | None:
         """Make or change one, and return the secret of a new one. Raises what its form is refused with, by our names."""
         with self._our_names():
-            if self.kind != "projects" and self.project_id:
+            if self.is_of_teams and is_team(self.project_id):
+                await teams.get(at.control, self.project_id)
+            elif self.kind != "projects" and self.project_id:
                 # As its form does: the project must be there, and nobody else changes what it has meanwhile.
                 await projects.get(await at.cell(self.project_id), self.project_id, is_locked=True)
             secret = await self.save(at, before)

@@ -1,4 +1,4 @@
-"""What is stored apart from runs: users, groups, keys, shared links, prices and discounts."""
+"""What is stored apart from runs: teams, users, groups, keys, shared links, prices and discounts."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 from msgspec import Meta, defstruct, field
 
 from api.managed.kind import At, Key, Moment, OfAll, Resource
-from runtally.access import identities, invitations, keys, shared_links, users
+from runtally.access import identities, invitations, keys, shared_links, teams, users
 from runtally.access.keys import is_active
 from runtally.access.scopes import Grant, Scope, parse_scopes
 from runtally.errors import Detail, InvalidName, InvalidPrice, InvalidScope
+from runtally.fields import TEAM
 from runtally.models.price import PriceEntry, PriceSource, ProjectDiscount
 from runtally.models.user import Role
 from runtally.pricing import discounts, entries
@@ -20,15 +21,46 @@ from runtally.pricing.draft import FIELDS, Draft, as_text, read_draft
 from runtally.pricing.providers import provider_key
 
 
+class ManagedTeam(Resource, frozen=True, kw_only=True):
+    """A team, which owns the projects that name it. Where others take a `projectId`, `team::` and its id stand for it."""
+
+    kind = "teams"
+    keyed_by = ("project_id", "team")
+    scope = Scope.ADMIN
+
+    project_id: Annotated[str, Meta(max_length=0, description="Always empty.")] = ""
+    team: Annotated[str, Meta(max_length=teams.MAX_ID, description="Its id, such as search.")]
+    name: Annotated[str, Meta(max_length=128, description="Name that pages show; by default the id.")] = ""
+
+    @classmethod
+    async def read(cls, at: At, project_id: str) -> list[Self]:
+        found = () if project_id else await teams.list_all(at.control)
+        return [cls(team=teams.short(one.id), name=one.name) for one in found]
+
+    def normal(self, _at: At, _known: Mapping[Key, Self]) -> Self:
+        team = self.team.strip()
+        return self.replace(team=team, name=self.name.strip() or team)
+
+    async def save(self, at: At, before: Self | None) -> None:
+        if before is None:
+            await teams.create(at.control, await at.cell(""), at.by, self.team, self.name, at.now)
+        else:
+            await teams.rename(at.control, at.by, await teams.get(at.control, TEAM + self.team), self.name)
+
+    async def remove(self, at: At) -> None:
+        await teams.remove(at.control, await at.cell(""), at.by, TEAM + self.team)
+
+
 class ManagedUser(Resource, frozen=True, kw_only=True):
-    """The role of a user in a project, or of an admin. Who has no account is invited, and gets all of their roles with it."""
+    """The role of a user in a project or team, or of an admin. Who has no account is invited, and gets all of their roles with it."""
 
     kind = "users"
     keyed_by = ("project_id", "email")
     scope = Scope.ADMIN
     form: ClassVar = {"project": "projectId"}
+    is_of_teams = True
 
-    project_id: Annotated[str, Meta(max_length=128, description="Project; empty for an admin.")]
+    project_id: Annotated[str, Meta(max_length=128, description="Project, or team::<id>; empty for an admin.")]
     email: Annotated[str, Meta(description="Address to sign in with. Who has no account gets a link: `secret`.")]
     role: Annotated[str, Meta(description="viewer or member of a project, or admin.")]
 
@@ -69,8 +101,9 @@ class ManagedGroup(Resource, frozen=True, kw_only=True):
     keyed_by = ("project_id", "group")
     scope = Scope.ADMIN
     form: ClassVar = {"project": "projectId", "group_name": "group"}
+    is_of_teams = True
 
-    project_id: Annotated[str, Meta(max_length=128, description="Project; empty for admins.")]
+    project_id: Annotated[str, Meta(max_length=128, description="Project, or team::<id>; empty for admins.")]
     group: Annotated[str, Meta(max_length=256, description="Its name, as the claim OIDC_GROUPS_CLAIM has it.")]
     role: Annotated[str, Meta(description="viewer or member of a project, or admin.")]
 

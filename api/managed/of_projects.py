@@ -11,8 +11,8 @@ from msgspec import Meta, field
 
 from api.managed.kind import At, Key, OfAll, Place, Resource
 from runtally import names, tracking
-from runtally.access import projects
-from runtally.access.scopes import Scope
+from runtally.access import projects, teams
+from runtally.access.scopes import Scope, demand
 from runtally.alerts import rule_edit, targets
 from runtally.alerts.registry import Channels
 from runtally.alerts.rules import MIN_RUNS
@@ -32,7 +32,7 @@ from runtally.usage.dimensions import canonical_key, dimension_named
 
 
 class ManagedProject(Resource, frozen=True, kw_only=True):
-    """A project: its name, how long its runs are kept, and whether pages list it."""
+    """A project: its name, how long its runs are kept, whether pages list it, and its team."""
 
     kind = "projects"
     keyed_by = ("project_id",)
@@ -44,14 +44,24 @@ class ManagedProject(Resource, frozen=True, kw_only=True):
     name: Annotated[str, Meta(max_length=128, description="Name that pages show; by default the id.")] = ""
     retention_days: Annotated[int | None, Meta(description="0 for ever, null as the server's RETENTION_DAYS.")] = None
     is_hidden: Annotated[bool, Meta(description="Not listed by pages; runs are still taken.")] = False
+    team: Annotated[
+        str | None,
+        Meta(description="Team that owns it; empty for none, null as it is. To change it needs an admin key."),
+    ] = None
 
     @classmethod
     async def read(cls, at: At, project_id: str) -> list[Self]:
         found = await projects.find_by_id(await at.cell(project_id), project_id) if project_id else None
-        return [cls.of(found, project_id=found.id, is_hidden=found.archived_at is not None)] if found else []
+        if found is None:
+            return []
+        team = await teams.team_of(at.control, project_id)
+        others = {"is_hidden": found.archived_at is not None, "team": teams.short(team.id) if team else None}
+        return [cls.of(found, project_id=found.id, **others)]
 
-    def normal(self, _at: At, _known: Mapping[Key, Self]) -> Self:
-        return self.replace(name=self.name.strip() or self.project_id)
+    def normal(self, _at: At, known: Mapping[Key, Self]) -> Self:
+        before = known.get(self.which)
+        team = self.team.strip() or None if self.team is not None else before.team if before else None
+        return self.replace(name=self.name.strip() or self.project_id, team=team)
 
     async def save(self, at: At, before: Self | None) -> None:
         if before is None and at.services.cells.directory is not None:
@@ -64,6 +74,9 @@ class ManagedProject(Resource, frozen=True, kw_only=True):
             await projects.hide(session, at.by, self.project_id, at.now)
         else:
             await projects.show_again(session, at.by, self.project_id)
+        if self.team != (before.team if before else None):
+            demand(at.by, Scope.ADMIN, None)
+            await teams.move(at.control, session, at.by, self.project_id, self.team)
 
 
 class ManagedBudget(Resource, frozen=True, kw_only=True):
@@ -88,7 +101,7 @@ class ManagedBudget(Resource, frozen=True, kw_only=True):
     @classmethod
     async def read(cls, at: At, project_id: str) -> list[Self]:
         # A rule that another process has just set says by which value a budget is known.
-        await at.services.cells.of(project_id or None).names.refresh()
+        await at.services.cells.of_owner(project_id).names.refresh()
         session = await at.cell(project_id)
         month = await budgets.get(session, project_id)
         return [cls.of(one) for one in ([month] if month else []) + [*await budgets.list_budgets(session, project_id)]]
@@ -99,12 +112,12 @@ class ManagedBudget(Resource, frozen=True, kw_only=True):
         if not sent.value or sent.which in known:
             return sent
         # A name that the project hashes is stored as its hash.
-        dimension, stored = dimension_named(sent.dimension), at.services.cells.of(sent.project_id or None).names
+        dimension, stored = dimension_named(sent.dimension), at.services.cells.of_owner(sent.project_id).names
         key = (dimension.tracked_as if dimension else None) or ""
         return sent.replace(value=stored.hash_of(sent.project_id, key, sent.value) or sent.value)
 
     async def save(self, at: At, _before: Self | None) -> None:
-        session, known = await at.cell(self.project_id), at.services.cells.of(self.project_id or None).names
+        session, known = await at.cell(self.project_id), at.services.cells.of_owner(self.project_id).names
         await budgets.set_budget(session, at.by, self.project_id, self._texts, at.now, known)
 
     async def remove(self, at: At) -> None:
@@ -272,7 +285,7 @@ class ManagedAlertChannel(Resource, frozen=True, kw_only=True):
         return sent.replace(address=_shown(at.services.channels, channel.kind, address), secret=address)
 
     async def save(self, at: At, before: Self | None) -> str | None:
-        session, editor = await at.cell(self.project_id), at.services.cells.of(self.project_id or None).alert_targets
+        session, editor = await at.cell(self.project_id), at.services.cells.of_owner(self.project_id).alert_targets
         new = NewTarget(str(self.secret), of_unusual_cost=self.of_unusual_cost, weekly_report=self.weekly_report)
         if before is not None:
             await editor.change(session, at.by, await self._target(at), new)
@@ -280,7 +293,7 @@ class ManagedAlertChannel(Resource, frozen=True, kw_only=True):
         return (await editor.add(session, at.by, self.project_id, new)).secret
 
     async def remove(self, at: At) -> None:
-        editor = at.services.cells.of(self.project_id or None).alert_targets
+        editor = at.services.cells.of_owner(self.project_id).alert_targets
         await editor.remove(await at.cell(self.project_id), at.by, await self._target(at))
 
     async def _target(self, at: At) -> AlertTarget:

@@ -12,7 +12,15 @@ from quart.typing import ResponseReturnValue
 from api.auth import project_key
 from api.current import actor, services
 from api.managed.kind import At, Place, R, Resource
-from api.managed.of_control import ManagedDiscount, ManagedGroup, ManagedKey, ManagedLink, ManagedPrice, ManagedUser
+from api.managed.of_control import (
+    ManagedDiscount,
+    ManagedGroup,
+    ManagedKey,
+    ManagedLink,
+    ManagedPrice,
+    ManagedTeam,
+    ManagedUser,
+)
 from api.managed.of_projects import (
     ManagedAlertChannel,
     ManagedAlertRule,
@@ -25,6 +33,7 @@ from api.managed.of_projects import (
 from api.operation import Answer, Content, Operation, documents
 from api.reply import Reply, reply
 from api.sent import asked_as, sent_as
+from runtally.access import teams
 from runtally.access.erasure import Places, erase_project
 from runtally.access.scopes import Scope, demand
 from runtally.errors import (
@@ -36,12 +45,13 @@ from runtally.errors import (
     NotFound,
     StoreUnavailable,
 )
-from runtally.fields import camel
+from runtally.fields import camel, is_team
 from runtally.pricing.entries import lock
 
 blueprint = Blueprint("managed", __name__, url_prefix="/api")
 
 KINDS: tuple[type[Resource], ...] = (
+    ManagedTeam,
     ManagedProject,
     ManagedUser,
     ManagedGroup,
@@ -116,12 +126,12 @@ async def read_page(
     Raises `InvalidPayload`.
     """
     query = asked_as(ManagedListQuery)
-    ids = sorted(await _all_projects()) if project_ids is None else project_ids
+    ids = sorted(await _all_projects(at)) if project_ids is None else project_ids
     kind_after, id_after, place = _parsed(kinds, query.after)
     found = list[Resource]()
     for number, kind in enumerate(kinds[kind_after:]):
         for id_ in ids:
-            if number == 0 and id_ < id_after:
+            if (number == 0 and id_ < id_after) or (is_team(id_) and not kind.is_of_teams):
                 continue
             after = place if number == 0 and id_ == id_after else None
             found += await kind.page(at, id_, after, query.limit + 1 - len(found))
@@ -147,8 +157,10 @@ def _parsed(kinds: Sequence[type[Resource]], token: str | None) -> tuple[int, st
         ) from None
 
 
-async def _all_projects() -> list[str]:
-    return ["", *(one.id for one in await services().cells.list_projects())]
+async def _all_projects(at: At) -> list[str]:
+    """Return the ids of all projects and teams, and a blank one."""
+    of_teams = (one.id for one in await teams.list_all(at.control))
+    return ["", *(one.id for one in await services().cells.list_projects()), *of_teams]
 
 
 def asked_projects(kind: type[R]) -> list[str] | None:
@@ -229,7 +241,7 @@ async def _stored(at: At, one: R, before: R | None, status: int) -> Reply:
 
 
 async def _found(at: At, kind: type[R], projects: list[str] | None, id_: str) -> R:
-    for project_id in await _all_projects() if projects is None else projects:
+    for project_id in await _all_projects(at) if projects is None else projects:
         if (found := await kind.find(at, project_id, id_)) is not None:
             return found
     raise NotFound(f"There is no such thing; GET /api/{kind.kind} lists all.")

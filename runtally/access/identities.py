@@ -62,7 +62,7 @@ async def set_group(session: AsyncSession, cell: AsyncSession, by: Actor, group:
     """Give the people of a group a role, when they next sign in. Raises `InvalidUser`, and `NotFound` without the project."""
     if not group.strip():
         raise users.refused("group_name", "Enter the group as the provider names it.")
-    await users.demand_project(cell, grant)
+    await users.demand_project(session, cell, grant)
     before = await session.get(GroupRole, (grant.project_id or "", group))
     change = Change(
         "group.role_set", group, grant.project_id, {"role": before.role if before else None}, {"role": grant.role}
@@ -119,5 +119,5 @@ async def _joined(  # noqa: PLR0913  # Two sessions, and who it is.
     if settings.role is None or not is_of_domain:
         return await invitations.join(session, now, newcomer)
     grant = Grant(Role(settings.role[0]), settings.role[1])
-    await users.demand_project(cell, grant)
+    await users.demand_project(session, cell, grant)
     return await invitations.join(session, now, newcomer, grant)

@@ -57,7 +57,7 @@ async def invite(  # noqa: PLR0913, PLR0917  # Two sessions, and what the link i
     `cell` is the one of the grant's project. Raises `InvalidUser`, and `NotFound` when there is no such project.
     """
     email = users.parse_email(email)
-    await users.demand_project(cell, grant)
+    await users.demand_project(session, cell, grant)
     if await users.find_by_email(session, email):
         raise users.refused("email", "This address has an account already; give it a role instead.")
     for_the_same = col(Invitation.project_id).is_not_distinct_from(grant.project_id)

@@ -30,6 +30,7 @@ from runtally.models.project import (
     SavedView,
     SharedLink,
 )
+from runtally.models.team import TeamProject
 from runtally.models.user import GroupRole, Invitation, Membership
 from runtally.usage.deleted_queries import COSTS, DELETED, select_months
 
@@ -50,7 +51,7 @@ _OWN = (
     OtlpClient,
 )
 # Invitations and groups before roles: who gets one by them at this moment is waited for.
-_OWN_IN_CONTROL = (SharedLink, ApiKey, PriceEntry, ProjectDiscount, Invitation, GroupRole, Membership)
+_OWN_IN_CONTROL = (SharedLink, ApiKey, PriceEntry, ProjectDiscount, Invitation, GroupRole, Membership, TeamProject)
 
 
 async def list_all(session: AsyncSession) -> Sequence[Project]:

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from runtally.audit import Actor, ActorKind
 from runtally.errors import Forbidden, InvalidScope, InvalidUser, NotFound
+from runtally.fields import is_team
 from runtally.models.user import Role
 from runtally.names import LiveNames
 
@@ -70,7 +71,7 @@ SCOPES: Mapping[Role, frozenset[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A role and where it holds: admin in all projects, the others in one. Raises `InvalidUser` for anything else."""
+    """A role and where it holds: admin in all projects, the others in one, or in those of a team. Raises `InvalidUser` for anything else."""
 
     role: Role
     project_id: str | None
@@ -82,11 +83,11 @@ class Grant:
 
 
 def user_actor(id_: UUID, email: str, roles: Mapping[str, Role], *, is_admin: bool) -> Actor:
-    """A user with these roles by project. A user of one project alone is, like a key, an actor of that project."""
+    """A user with these roles by project. A user of one project alone, and no team, is, like a key, an actor of that project."""
     if is_admin:
         return Actor(ActorKind.USER, str(id_), SCOPES[Role.ADMIN], label=email)
     grants = {project_id: SCOPES[role] for project_id, role in roles.items()}
-    if len(grants) == 1:
+    if len(grants) == 1 and not any(map(is_team, grants)):
         [(project_id, scopes)] = grants.items()
         return Actor(ActorKind.USER, str(id_), scopes, project_id, email, grants)
     return Actor(ActorKind.USER, str(id_), frozenset(), None, email, grants)

@@ -21,16 +21,26 @@ LIFETIME = timedelta(days=14)
 SEEN_STEP = timedelta(minutes=1)
 """Last use is kept to the minute, so that reading a page seldom writes."""
 
-# Signed in as a user: theirs are the address and the roles. With a key: theirs are the prefix, the scopes, the project.
+# Signed in as a user: theirs are the address and the roles, also those of their teams in each project; of two roles member
+# is the higher one, and the first by name. With a key: theirs are the prefix, the scopes, the project.
 SELECT_SESSION_HOLDER = """
    SELECT sessions.user_id,
           sessions.key_id,
           sessions.seen_at,
           users.email,
           users.is_admin,
-          (SELECT jsonb_object_agg(memberships.project_id, memberships.role)
-             FROM memberships
-            WHERE memberships.user_id = sessions.user_id) AS roles,
+          (SELECT jsonb_object_agg(project_id, role)
+             FROM (SELECT project_id, min(role) AS role
+                     FROM (SELECT project_id, role
+                             FROM memberships
+                            WHERE user_id = sessions.user_id
+                        UNION ALL
+                           SELECT team_projects.project_id, role
+                             FROM memberships
+                             JOIN team_projects
+                               ON team_projects.team_id = memberships.project_id
+                            WHERE user_id = sessions.user_id) AS held
+                 GROUP BY project_id) AS roles) AS roles,
           api_keys.prefix,
           api_keys.scopes,
           api_keys.project_id

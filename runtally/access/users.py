@@ -11,10 +11,11 @@ from uuid import UUID
 from sqlmodel import col, delete, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from runtally.access import passwords, sessions
+from runtally.access import passwords, sessions, teams
 from runtally.access.scopes import Grant
 from runtally.audit import Actor, Change, record
 from runtally.errors import Detail, InvalidCredentials, InvalidUser, NotFound
+from runtally.fields import is_team
 from runtally.models.project import Project
 from runtally.models.user import Invitation, Membership, Role, User
 
@@ -112,9 +113,12 @@ async def set_password(session: AsyncSession, by: Actor, user: User, password_ha
     record(session, by, Change("user.password_set", user.email))
 
 
-async def demand_project(cell: AsyncSession, grant: Grant) -> None:
-    """Keep the project from being erased until the transaction ends. Raises `NotFound` for one that is not there."""
+async def demand_project(session: AsyncSession, cell: AsyncSession, grant: Grant) -> None:
+    """Keep the project or team from being deleted until the transaction ends. Raises `NotFound` for one that is not there."""
     if grant.project_id is None:
+        return
+    if is_team(grant.project_id):
+        await teams.get(session, grant.project_id)
         return
     # As a foreign key would lock it, which control cannot have to what is in a cell.
     if await cell.get(Project, grant.project_id, with_for_update={"read": True, "key_share": True}) is None:
@@ -127,7 +131,7 @@ async def set_role(session: AsyncSession, cell: AsyncSession, by: Actor, account
     `cell` is the one of the grant's project. Raises `InvalidUser` for the last admin, and `NotFound` when there is no such project.
     """
     user, project_id = account.user, grant.project_id
-    await demand_project(cell, grant)
+    await demand_project(session, cell, grant)
     if project_id is None:
         await _set_admin(session, by, user, is_admin=True)
     else:

@@ -15,6 +15,7 @@ import runtally.models.project
 import runtally.models.reporting
 import runtally.models.rollup
 import runtally.models.run
+import runtally.models.team
 import runtally.models.user  # noqa: F401  # Each import registers its tables.
 
 metadata = SQLModel.metadata

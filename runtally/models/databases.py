@@ -26,6 +26,8 @@ HOMES: Mapping[str, Home] = {
             "users",
             "identities",
             "memberships",
+            "teams",
+            "team_projects",
             "group_roles",
             "sessions",
             "invitations",

@@ -331,3 +331,58 @@ async def test_a_project_is_deleted_with_its_runs_by_an_admin_alone(
     assert (await client.delete(f"{path}?projectId={project}", headers=admin)).status_code == 200
 
     assert (await client.get(f"/api/projects?projectId={project}", headers=admin)).json()["projects"] == []
+
+
+async def test_a_team_is_made_renamed_and_deleted_and_an_admin_puts_projects_into_it(
+    client: httpx.AsyncClient, database: Database, project: str, admin: dict[str, str]
+) -> None:
+    team = f"of-{project}"
+    key = await key_of(database, project, Scope.PROJECT_WRITE)
+
+    made = await client.post("/api/teams", json={"team": team}, headers=admin)
+    assert (made.status_code, made.json()["name"]) == (201, team), made.text
+    path = f"/api/teams/{made.json()['id']}"
+    renamed = await client.put(path, json={"team": team, "name": "Search"}, headers=admin)
+    assert renamed.json()["name"] == "Search"
+    assert renamed.json() in [one async for one in all_of(client, admin, "teams")]
+
+    [found] = (await client.get(f"/api/projects?projectId={project}", headers=admin)).json()["projects"]
+    of_project = f"/api/projects/{found['id']}"
+    sent = {"projectId": project, "name": "Ours"}
+    owned = await client.put(of_project, json={**sent, "team": team}, headers=admin)
+    assert owned.json()["team"] == team
+    # A key of the project changes the rest of it, and leaves the team as it is.
+    kept = await client.put(of_project, json={**sent, "retentionDays": 90}, headers=key)
+    assert (kept.json()["team"], kept.json()["retentionDays"]) == (team, 90)
+    assert_error(await client.put(of_project, json={**sent, "team": ""}, headers=key), 403, "forbidden")
+    nowhere = await client.put(of_project, json={**sent, "team": "nowhere"}, headers=admin)
+    assert_error(nowhere, 422, "invalid_name", paths=["team"])
+
+    role = {"projectId": f"team::{team}", "email": f"ada@{team}.example", "role": "member"}
+    assert (await client.post("/api/users", json=role, headers=admin)).status_code == 201
+    listed = (await client.get(f"/api/users?projectId=team::{team}", headers=admin)).json()["users"]
+    assert [one["email"] for one in listed] == [role["email"]]
+    for kind, thing in (("keys", {"name": "a", "scopes": ["runs:read"]}), ("trackedKeys", {"key": "squad"})):
+        refused = await client.post(f"/api/{kind}", json={"projectId": f"team::{team}", **thing}, headers=admin)
+        assert_error(refused, 404, "not_found")
+
+    assert (await client.delete(path, headers=admin)).status_code == 200
+    assert (await client.get(of_project, headers=admin)).json()["team"] is None
+    assert_error(await client.post("/api/users", json=role, headers=admin), 404, "not_found")
+    async with database.session() as session:
+        entries = await audit.list_entries(session, project_id=f"team::{team}")
+    assert [one.action for one in entries] == ["team.deleted", "user.invited", "team.renamed", "team.created"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "path"),
+    [({"team": "Search"}, "team"), ({"team": "-a"}, "team"), ({"team": ""}, "team"), ({"team": "a", "name": "x" * 129}, "name"),
+     ({"team": "a", "projectId": "b"}, "projectId")],
+)  # fmt: skip
+async def test_a_team_without_a_fit_id_is_refused(
+    client: httpx.AsyncClient, admin: dict[str, str], sent: dict[str, str], path: str
+) -> None:
+    response = await client.post("/api/teams", json=sent, headers=admin)
+
+    assert response.status_code == 422, response.text
+    assert [one["path"] for one in response.json()["error"]["details"]] == [path]

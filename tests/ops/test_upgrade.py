@@ -61,6 +61,8 @@ VALUES = {
     "match": "'exact'",
     "role": "'member'",
     "project_id": "'p'",
+    "team_id": "'team::1'",
+    "teams.id": "'team::1'",
     "projects.id": "'p'",
     "archive_files.state": "'kept'",
     "budgets.period": "'month'",
@@ -86,6 +88,8 @@ SECOND_USER = "'00000000-0000-0000-0000-000000000002'"
 BARE = {
     "projects.id": "'q'",
     "project_places.project_id": "'q'",
+    "team_projects.project_id": "'q'",
+    "teams.id": "'team::2'",
     "budgets.project_id": "'q'",
     "sessions.user_id": SECOND_USER,
     "invitations.user_id": SECOND_USER,

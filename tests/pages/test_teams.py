@@ -1,0 +1,158 @@
+"""Teams: who is in one has their role in each of its projects, at once and no longer than that."""
+
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import pytest
+from quart import Quart
+from quart.typing import TestClientProtocol as Browser
+
+from runtally.access import identities, invitations, projects, teams, users
+from runtally.access.openid import Person
+from runtally.access.scopes import Grant
+from runtally.audit import OPERATOR
+from runtally.clock import system_clock
+from runtally.db.database import Database
+from runtally.errors import NotFound
+from runtally.fields import TEAM
+from runtally.models.team import Team
+from runtally.models.user import Role
+from runtally.settings import load_settings
+from tests.pages.conftest import PASSWORD, Invite, Post
+
+
+@pytest.fixture
+async def team(database: Database, project_id: str) -> AsyncIterator[str]:
+    """A team of this test, by its short name."""
+    name = f"team-{uuid4().hex[:12]}"
+    async with database.session() as session:
+        await teams.create(session, session, OPERATOR, name, "", system_clock())
+    yield name
+    async with database.session() as session:
+        if await session.get(Team, TEAM + name):
+            await teams.remove(session, session, OPERATOR, TEAM + name)
+
+
+async def put(database: Database, project_id: str, team: str | None) -> None:
+    async with database.session() as session:
+        await teams.move(session, session, OPERATOR, project_id, team)
+
+
+async def statuses(browser: Browser, project_id: str) -> tuple[int, int]:
+    """What reading a project and opening its settings answer."""
+    pages = (f"/projects/{project_id}", f"/projects/{project_id}/settings/general")
+    read, changed = [(await browser.get(page)).status_code for page in pages]
+    return read, changed
+
+
+async def test_a_member_of_a_team_has_their_role_in_its_projects_also_in_later_ones(
+    invite: Invite, post: Post, database: Database, team: str, project_id: str
+) -> None:
+    later = f"{project_id}-later"
+    await post()
+    await post(to=later)
+    await put(database, project_id, team)
+    member, _ = await invite(Role.MEMBER, TEAM + team)
+    viewer, _ = await invite(Role.VIEWER, TEAM + team)
+
+    assert await statuses(member, project_id) == (200, 200)
+    assert await statuses(viewer, project_id) == (200, 403)
+    assert await statuses(member, later) == (404, 404)
+    await put(database, later, team)
+    assert await statuses(member, later) == (200, 200)
+    await put(database, later, None)
+    assert await statuses(member, later) == (404, 404)
+    async with database.session() as session:
+        await teams.remove(session, session, OPERATOR, TEAM + team)
+    assert await statuses(member, project_id) == (404, 404)
+    assert (await member.get("/")).status_code == 200
+
+
+async def test_of_two_roles_the_higher_one_holds(
+    invite: Invite, post: Post, database: Database, team: str, project_id: str
+) -> None:
+    await post()
+    await put(database, project_id, team)
+    async with database.session() as session:
+        _, higher = await invite(Role.VIEWER, TEAM + team)
+        _, lower = await invite(Role.MEMBER, TEAM + team)
+        for email, role in ((higher, Role.MEMBER), (lower, Role.VIEWER)):
+            user = await users.find_by_email(session, email)
+            assert user is not None
+            await users.set_role(
+                session, session, OPERATOR, await users.get(session, user.id), Grant(role, project_id)
+            )  # fmt: skip
+    for email in (higher, lower):
+        assert await statuses(await come_in(invite, email), project_id) == (200, 200)
+
+
+async def come_in(invite: Invite, email: str) -> Browser:
+    browser, _ = await invite(Role.VIEWER)
+    await browser.post("/sign-out")
+    response = await browser.post("/sign-in", form={"email": email, "password": PASSWORD})
+    assert response.status_code == 303
+    return browser
+
+
+async def test_who_is_removed_from_a_team_is_out_at_once(
+    invite: Invite, post: Post, database: Database, team: str, project_id: str
+) -> None:
+    await post()
+    await put(database, project_id, team)
+    member, email = await invite(Role.MEMBER, TEAM + team)
+    assert await statuses(member, project_id) == (200, 200)
+
+    async with database.session() as session:
+        user = await users.find_by_email(session, email)
+        assert user is not None
+        await users.remove_role(session, OPERATOR, await users.get(session, user.id), TEAM + team)
+
+    assert await statuses(member, project_id) == (303, 303)
+    assert await statuses(await come_in(invite, email), project_id) == (404, 404)
+
+
+async def test_a_group_of_the_provider_can_be_of_a_team(
+    post: Post, database: Database, team: str, project_id: str
+) -> None:
+    await post()
+    settings = load_settings(
+        oidc_issuer="https://id.example", oidc_client_id="a", oidc_client_secret="b", database_url=None
+    ).openid  # fmt: skip
+    assert settings is not None
+    person = Person("https://id.example", uuid4().hex, f"{team}@elsewhere.example", "Ada", frozenset({team}))
+    roles = []
+    async with database.session() as session:
+        await identities.set_group(session, session, OPERATOR, team, Grant(Role.MEMBER, TEAM + team))
+    for groups in (frozenset({team}), frozenset[str]()):
+        async with database.session() as session:
+            one = Person(person.issuer, person.subject, person.email, person.name, groups)
+            user = await identities.signed_in(session, session, system_clock(), one, settings)
+            roles.append((await users.get(session, user.id)).roles)
+
+    assert roles == [{TEAM + team: Role.MEMBER}, {}]
+
+
+async def test_nobody_is_invited_to_a_team_that_is_not_there(database: Database, team: str) -> None:
+    async with database.session() as session:
+        with pytest.raises(NotFound, match="There is no team"):
+            await invitations.invite(
+                session, session, system_clock(), OPERATOR, f"{team}@x.example", Grant(Role.VIEWER, f"{TEAM}{team}x")
+            )
+
+
+async def test_an_erased_project_leaves_its_team(post: Post, database: Database, team: str, project_id: str) -> None:
+    await post()
+    await put(database, project_id, team)
+
+    async with database.session() as session:
+        await projects.erase(session, OPERATOR, project_id)
+        await projects.erase_in_control(session, project_id)
+
+    async with database.connection() as connection:
+        assert TEAM + team not in await teams.select_team_projects(connection)
+
+
+@pytest.mark.parametrize("id_", ["team::search", " team::search"])
+async def test_no_project_is_called_as_a_team(app: Quart, post: Post, id_: str) -> None:
+    with pytest.raises(AssertionError, match="invalid_payload"):
+        await post(to=id_)
