@@ -1,13 +1,15 @@
-"""How fast the models of a project were, and how that changed: percentiles of the newest runs of a time, and how many lie in each range."""
+"""How fast the models of a project were, or its runs by a key, and how that changed: percentiles of the newest runs of a time, and how many lie in each range."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
+from functools import cached_property
 
 from runtally.db.database import Connection
 from runtally.runs.scan import find_bound
+from runtally.usage.dimensions import MODEL, Dimension
 from runtally.usage.filter import Period, RunFilter
 from runtally.usage.window import TimeSpan, Window
 
@@ -38,31 +40,30 @@ _MEASURES = {
     SpeedMeasure.FIRST_TOKEN: ("0.5", "time_to_first_token_ms"),
 }
 
-SELECT_SPEEDS = f"""
-  SELECT provider,
-         model,
+_SELECT_SPEEDS = """
+  SELECT {maker} AS maker,
+         {name} AS name,
          count(*) AS runs,
          percentile_disc(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY latency_ms) AS latencies,
-         (percentile_disc(0.5) WITHIN GROUP (ORDER BY {_RATE}))::float8 AS output_rate,
+         (percentile_disc(0.5) WITHIN GROUP (ORDER BY {rate}))::float8 AS output_rate,
          percentile_disc(0.5) WITHIN GROUP (ORDER BY time_to_first_token_ms) AS first_token_ms
     FROM runs
-   WHERE {_RUNS}
-GROUP BY GROUPING SETS ((provider, model), ())
-ORDER BY runs DESC, provider, model
+   WHERE {runs}
+GROUP BY GROUPING SETS ((1, 2), ())
+ORDER BY 3 DESC, 1, 2
 """
 
 # In the order of time whatever the model: its own index leads to runs of all times.
 _SELECT_BUCKETS = """
   SELECT width_bucket(occurred_at, $4::timestamptz[]) - 1 AS number,
-         provider,
-         model,
+         {maker} AS maker,
+         {name} AS name,
          (percentile_disc({percent}) WITHIN GROUP (ORDER BY {value}))::float8 AS value,
          count({value}) AS runs
     FROM runs
    WHERE {runs}{which}
-GROUP BY GROUPING SETS ((1), (1, provider, model))
+GROUP BY GROUPING SETS ((1), (1, 2, 3))
 """
-_OF_MODEL = " AND provider = $5 AND model || '' = $6"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +86,45 @@ class SpeedPoint:
     runs: int
 
 
-Model = tuple[str, str]
-"""A provider and its model."""
+SpeedGroup = tuple[str, str]
+"""A provider and its model; or nothing and the value of another dimension, which is blank for runs without one."""
 
 
-async def select_speeds(connection: Connection, project_id: str, span: TimeSpan) -> dict[Model | None, Speed]:
-    """Read how fast each model was, and with None all of them together, those with the most runs first."""
+class _Grouped:
+    """Arguments of a statement, and its SQL for the group of a run."""
+
+    def __init__(self, by: Dimension, *arguments: object) -> None:
+        self.by, self.arguments = by, list(arguments)
+
+    @cached_property
+    def columns(self) -> tuple[str, str]:
+        """The two parts of a group; the arguments of a dimension are added only where a statement asks for them."""
+        if self.by == MODEL:
+            return "provider", "model"
+        return "''::text", f"coalesce({self.by.value_sql(self._placeholder)}, '')"
+
+    def is_of(self, group: SpeedGroup | None) -> str:
+        """Return the condition that a run is of this group; None: of any."""
+        if group is None:
+            return ""
+        (maker, name), (of_maker, of_name) = self.columns, map(self._placeholder, group)
+        return f" AND {maker} = {of_maker} AND {name} || '' = {of_name}"
+
+    def _placeholder(self, text: str) -> str:
+        self.arguments.append(text)
+        return f"${len(self.arguments)}::text"
+
+
+async def select_speeds(
+    connection: Connection, project_id: str, span: TimeSpan, by: Dimension
+) -> dict[SpeedGroup | None, Speed]:
+    """Read how fast each group of runs was, and with None all of them together, those with the most runs first."""
+    grouped = _Grouped(by, project_id, *span)
+    maker, name = grouped.columns
+    sql = _SELECT_SPEEDS.format(maker=maker, name=name, rate=_RATE, runs=_RUNS)
     found = {}
-    for provider, model, runs, latencies, *rest in await connection.fetch(SELECT_SPEEDS, project_id, *span):
-        key = None if model is None else (provider, model)
+    for maker, name, runs, latencies, *rest in await connection.fetch(sql, *grouped.arguments):
+        key = None if name is None else (maker, name)
         found[key] = Speed(runs, *(latencies or (None, None, None)), *rest)
     return found
 
@@ -104,14 +135,19 @@ async def select_points(  # noqa: PLR0913, PLR0917  # The parameters of the stat
     span: TimeSpan,
     starts: Sequence[datetime],
     measure: SpeedMeasure,
-    model: Model | None,
-) -> dict[Model | None, dict[int, SpeedPoint]]:
-    """Read a figure of each model, and with None of all together, in buckets that begin at these moments; of one model only, if given."""
+    by: Dimension,
+    group: SpeedGroup | None,
+) -> dict[SpeedGroup | None, dict[int, SpeedPoint]]:
+    """Read a figure of each group, and with None of all together, in buckets that begin at these moments; of one group only, if given."""
     percent, value = _MEASURES[measure]
-    sql = _SELECT_BUCKETS.format(percent=percent, value=value, runs=_RUNS, which=_OF_MODEL if model else "")
-    found: dict[Model | None, dict[int, SpeedPoint]] = {None: {}}
-    for number, provider, name, value, runs in await connection.fetch(sql, project_id, *span, starts, *(model or ())):
-        key = None if name is None else (provider, name)
+    grouped = _Grouped(by, project_id, *span, starts)
+    maker, name = grouped.columns
+    sql = _SELECT_BUCKETS.format(
+        percent=percent, value=value, runs=_RUNS, maker=maker, name=name, which=grouped.is_of(group)
+    )
+    found: dict[SpeedGroup | None, dict[int, SpeedPoint]] = {None: {}}
+    for number, maker, name, value, runs in await connection.fetch(sql, *grouped.arguments):
+        key = None if name is None else (maker, name)
         found.setdefault(key, {})[number] = SpeedPoint(value, runs)
     return found
 
@@ -119,15 +155,14 @@ async def select_points(  # noqa: PLR0913, PLR0917  # The parameters of the stat
 LATENCY_EDGES_MS = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000)
 """Where one range ends and the next begins; a run at an edge is in the range above it."""
 COST_EDGES_USD = (*(Decimal(digit).scaleb(power) for power in range(-4, 0) for digit in (1, 2, 5)), Decimal(1))
-SELECT_SPREAD = """
+_SELECT_SPREAD = """
   SELECT GROUPING(latency) = 1 AS is_of_cost, coalesce(latency, cost) AS number, count(*) AS runs
     FROM (SELECT width_bucket(latency_ms::bigint, $4::bigint[]) AS latency,
                  width_bucket(cost_usd, $5::numeric[]) AS cost
             FROM runs
            WHERE project_id = $1
              AND occurred_at >= $2
-             AND occurred_at < $3
-             AND ($6::text IS NULL OR provider = $6 AND model || '' = $7)) AS placed
+             AND occurred_at < $3{which}) AS placed
 GROUP BY GROUPING SETS ((latency), (cost))
 """
 Counts = Mapping[int | None, int]
@@ -142,20 +177,21 @@ class Spread:
     costs: Counts
 
 
-async def select_spread(connection: Connection, project_id: str, span: TimeSpan, model: Model | None) -> Spread:
-    """Count the runs of a time, or those of one model, by their latency and by their cost."""
-    edges = list(LATENCY_EDGES_MS), list(COST_EDGES_USD)
+async def select_spread(
+    connection: Connection, project_id: str, span: TimeSpan, by: Dimension, group: SpeedGroup | None
+) -> Spread:
+    """Count the runs of a time, or those of one group, by their latency and by their cost."""
+    grouped = _Grouped(by, project_id, *span, list(LATENCY_EDGES_MS), list(COST_EDGES_USD))
     latencies: dict[int | None, int] = {}
     costs: dict[int | None, int] = {}
-    for is_of_cost, number, runs in await connection.fetch(
-        SELECT_SPREAD, project_id, *span, *edges, *(model or (None, None))
-    ):
+    sql = _SELECT_SPREAD.format(which=grouped.is_of(group))
+    for is_of_cost, number, runs in await connection.fetch(sql, *grouped.arguments):
         (costs if is_of_cost else latencies)[number] = runs
     return Spread(latencies, costs)
 
 
 MAX_RUNS = 12_000
-"""Runs that percentiles are taken over, in some 40 ms: a list of models sorts each of their figures."""
+"""Runs that percentiles are taken over, in some 40 ms: a list of groups sorts each of their figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,32 +200,38 @@ class Speeds:
 
     window: Window
     measure: SpeedMeasure
-    model: Model | None
-    """The model that the points are of; None for all."""
+    by: Dimension
+    group: SpeedGroup | None
+    """The group that the points are of; None for all."""
     points: Mapping[int, SpeedPoint]
     """Each by the number of its bucket."""
-    lines: Mapping[Model, Mapping[int, SpeedPoint]]
-    """The points of each model."""
-    of_models: Mapping[Model, Speed]
+    lines: Mapping[SpeedGroup, Mapping[int, SpeedPoint]]
+    """The points of each group."""
+    groups: Mapping[SpeedGroup, Speed]
     """Those with the most runs first."""
     whole: Speed | None
     """All runs together; None without any."""
     since: datetime | None = None
 
 
-async def read_speeds(
-    connection: Connection, project_id: str, window: Window, measure: SpeedMeasure, model: Model | None
+async def read_speeds(  # noqa: PLR0913, PLR0917  # What a page chooses.
+    connection: Connection,
+    project_id: str,
+    window: Window,
+    measure: SpeedMeasure,
+    by: Dimension = MODEL,
+    group: SpeedGroup | None = None,
 ) -> Speeds:
     """Read how fast the runs of a window were. The statements of the connection must see one moment."""
     runs = RunFilter(project_id=project_id, range=Period.ALL, since=window.start, until=window.until)
     since = await find_bound(connection, runs, window.now, MAX_RUNS)
     span = TimeSpan(since or window.start, window.until)
-    found = await select_speeds(connection, project_id, span)
-    points = await select_points(connection, project_id, span, window.buckets, measure, model)
+    found = await select_speeds(connection, project_id, span, by)
+    points = await select_points(connection, project_id, span, window.buckets, measure, by, group)
     whole = found.pop(None, None)
-    of_models = {key: speed for key, speed in found.items() if key is not None}
+    groups = {key: speed for key, speed in found.items() if key is not None}
     whole_points = points.pop(None)
     lines = {key: line for key, line in points.items() if key is not None}
     return Speeds(
-        window, measure, model, whole_points, lines, of_models, whole if whole and whole.runs else None, since
+        window, measure, by, group, whole_points, lines, groups, whole if whole and whole.runs else None, since
     )

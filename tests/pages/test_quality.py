@@ -94,6 +94,25 @@ async def test_speed_is_told_by_model_and_one_model_can_be_looked_at(reader: Bro
     )
 
 
+async def test_speed_is_told_by_a_tracked_key_and_one_value_can_be_looked_at(reader: Browser, project: str) -> None:
+    html = await html_of(reader, f"{project}/speed?by=feature")
+
+    text = text_of(html)
+    assert "p95 latency by feature, per 6 hours" in text
+    assert "By feature" in text
+    data = await (
+        await reader.get(f"/charts/speed.json?by=feature&measure=rate&project={project.removeprefix('/projects/')}")
+    ).get_json()
+    assert len({row["slot"] for row in data["spec"]["datasets"]["points"]}) == 2
+    chosen = f"{project}/speed?by=feature&value=search"
+    assert chosen in [link["href"] for link in Outline(html).all("a")]
+    one = await html_of(reader, f"{chosen}&measure=p50")
+    assert "p50 latency of search, per 6 hours" in text_of(one)
+    [chip] = [link for link in Outline(one).all("a") if link.get("class") == "chip"]
+    assert chip["href"] == f"{project}/speed?measure=p50&by=feature"
+    assert any("metadata.feature=search" in (link["href"] or "") for link in Outline(one).all("a"))
+
+
 async def test_speed_of_very_many_runs_says_since_when(
     reader: Browser, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

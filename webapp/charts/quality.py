@@ -6,7 +6,7 @@ from decimal import Decimal
 from msgspec import Struct, field
 
 from runtally.runs.failures import Failures
-from runtally.runs.speed import Model, Speed, SpeedMeasure, SpeedPoint, Speeds
+from runtally.runs.speed import Speed, SpeedGroup, SpeedMeasure, SpeedPoint, Speeds
 from runtally.usage.totals import Totals
 from runtally.usage.window import Window
 from webapp import formats
@@ -17,7 +17,7 @@ from webapp.charts.drawing import Series, Sums, length_of_buckets, titles
 from webapp.charts.look import INPUT, OTHER, OUTPUT
 from webapp.charts.metrics import LEAST_SHARE_AXIS, SUMS, Metric, cache_share
 from webapp.charts.series import MAX_LINES, bars, lines_chart
-from webapp.words import OTHER_NAME
+from webapp.words import NO_VALUE_NAME, OTHER_NAME, in_sentence
 
 NO_CODE = "(no code)"
 """What failed runs without an error code are called."""
@@ -94,30 +94,30 @@ SPEED_NAMES = {
 
 
 def speeds(found: Speeds, slots: Mapping[str, str]) -> Chart:
-    """Draw one speed figure in each bucket with runs that report it: a line for each of these models, or one where there are no others."""
+    """Draw one speed figure in each bucket with runs that report it: a line for each of these groups, or one where there are no others."""
     is_rate = found.measure is SpeedMeasure.OUTPUT_RATE
     text = rate_text if is_rate else _duration
     ticks: Callable[[float], Ticks] = (lambda highest: axes.count(Decimal(str(highest)))) if is_rate else axes.duration
-    if found.model is None and len(found.of_models) > 1:
+    if found.group is None and len(found.groups) > 1:
         return lines(
             found.window,
-            f"{SPEED_NAMES[found.measure]} by model",
+            f"{SPEED_NAMES[found.measure]} by {in_sentence(found.by)}",
             [
-                Series(name, slots[model[1]], _values(found.lines.get(model, {}), found.window))
-                for model, name in model_names(found).items()
-                if model[1] in slots
+                Series(name, slots[group[1]], _values(found.lines.get(group, {}), found.window))
+                for group, name in group_names(found).items()
+                if group[1] in slots
             ],
             text,
             ticks,
         )
     points = [found.points.get(number, SpeedPoint(None, 0)) for number in range(found.window.length)]
-    speed = found.whole if found.model is None else found.of_models.get(found.model)
+    speed = found.whole if found.group is None else found.groups.get(found.group)
     whole = None if speed is None else _figure(speed, found.measure)
-    of_model = f" of {found.model[1]}" if found.model else ""
+    of_group = f" of {found.group[1]}" if found.group else ""
     return line(
         found.window,
         Line(
-            f"{SPEED_NAMES[found.measure]}{of_model}",
+            f"{SPEED_NAMES[found.measure]}{of_group}",
             "accent",
             [point.value for point in points],
             text,
@@ -128,11 +128,14 @@ def speeds(found: Speeds, slots: Mapping[str, str]) -> Chart:
     )
 
 
-def model_names(found: Speeds) -> dict[Model, str]:
-    """Return the models with a line, those with most runs first, and what each is called: with its provider, where two have the same name."""
-    models = list(found.of_models)[:MAX_LINES]
-    names = [name for _, name in models]
-    return {(provider, name): name if names.count(name) == 1 else f"{name} ({provider})" for provider, name in models}
+def group_names(found: Speeds) -> dict[SpeedGroup, str]:
+    """Return the groups with a line, those with most runs first, and what each is called: with its provider, where two models have the same name."""
+    groups = list(found.groups)[:MAX_LINES]
+    names = [name for _, name in groups]
+    return {
+        (maker, name): (name or NO_VALUE_NAME) if names.count(name) == 1 else f"{name} ({maker})"
+        for maker, name in groups
+    }
 
 
 def _values(points: Mapping[int, SpeedPoint], window: Window) -> tuple[float | None, ...]:
@@ -188,7 +191,7 @@ def lines(
     """Draw several lines of what cannot be added up."""
     heading = _heading(name, window)
     sentence = f"{heading}. Lines: {', '.join(one.name for one in series)}."
-    return lines_chart(heading, window, series, ticks, text, "the biggest models", sentence=sentence)
+    return lines_chart(heading, window, series, ticks, text, "those with the most runs", sentence=sentence)
 
 
 def line(window: Window, drawn: Line) -> Chart:

@@ -10,7 +10,8 @@ import pytest
 from runtally.db.database import Database
 from runtally.models.run import Status, StoredRun
 from runtally.runs import speed
-from runtally.runs.speed import Model, Speed, SpeedMeasure, Speeds, read_speeds
+from runtally.runs.speed import Speed, SpeedGroup, SpeedMeasure, Speeds, read_speeds
+from runtally.usage.dimensions import MODEL, Dimension, dimension_of_key
 from runtally.usage.window import Range, Window
 from tests.reference import nearest_rank
 from tests.store.usage.made import NOW, insert
@@ -32,6 +33,7 @@ async def runs(database: Database, project_id: str) -> list[StoredRun]:
             output_tokens=rng.choice([None, 0, 40, rng.randint(1, 900)]),
             latency_ms=rng.choice([None, 0, rng.randint(1, 9_000)]),
             time_to_first_token_ms=rng.choice([None, rng.randint(1, 900)]),
+            metadata=rng.choice([None, {"release": "v1"}, {"release": 2}, {"release": ""}]),
             created_at=NOW,
             version=1,
         )
@@ -69,9 +71,16 @@ def is_same(one: Speed, other: Speed) -> bool:
     )
 
 
-async def read(database: Database, project_id: str, measure: SpeedMeasure, model: Model | None = None) -> Speeds:
+async def read(
+    database: Database,
+    project_id: str,
+    measure: SpeedMeasure,
+    group: SpeedGroup | None = None,
+    *,
+    by: Dimension = MODEL,
+) -> Speeds:
     async with database.snapshot() as connection:
-        return await read_speeds(connection, project_id, WINDOW, measure, model)
+        return await read_speeds(connection, project_id, WINDOW, measure, by, group)
 
 
 async def test_percentiles_are_those_of_a_recount(database: Database, runs: list[StoredRun], project_id: str) -> None:
@@ -79,8 +88,8 @@ async def test_percentiles_are_those_of_a_recount(database: Database, runs: list
 
     assert found.whole is not None
     assert is_same(found.whole, expected(runs))
-    assert set(found.of_models) == {("acme", "large"), ("bolt", "large")}
-    for (provider, _), speed_of_model in found.of_models.items():
+    assert set(found.groups) == {("acme", "large"), ("bolt", "large")}
+    for (provider, _), speed_of_model in found.groups.items():
         assert is_same(speed_of_model, expected([run for run in runs if run.provider == provider]))
     assert found.since is None
 
@@ -88,7 +97,7 @@ async def test_percentiles_are_those_of_a_recount(database: Database, runs: list
 @pytest.mark.parametrize("measure", SpeedMeasure)
 @pytest.mark.parametrize("model", [None, ("bolt", "large")])
 async def test_points_are_of_the_runs_of_their_bucket(
-    database: Database, runs: list[StoredRun], project_id: str, measure: SpeedMeasure, model: Model | None
+    database: Database, runs: list[StoredRun], project_id: str, measure: SpeedMeasure, model: SpeedGroup | None
 ) -> None:
     found = await read(database, project_id, measure, model)
 
@@ -131,6 +140,21 @@ async def test_each_model_has_a_line_of_its_own(database: Database, runs: list[S
         assert point.runs == sum(line[number].runs for line in found.lines.values() if number in line)
 
 
+async def test_runs_are_told_apart_by_a_key_of_their_metadata(
+    database: Database, runs: list[StoredRun], project_id: str
+) -> None:
+    by = dimension_of_key("release")
+    found = await read(database, project_id, SpeedMeasure.P95, by=by)
+
+    assert set(found.groups) == {("", "v1"), ("", "2"), ("", "")}
+    for group, speed_of_group in found.groups.items():
+        value = group[1]
+        assert is_same(
+            speed_of_group, expected([run for run in runs if str((run.metadata or {}).get("release", "")) == value])
+        )
+        assert found.lines[group] == (await read(database, project_id, SpeedMeasure.P95, group, by=by)).points
+
+
 async def test_of_too_many_runs_the_newest_are_measured(
     database: Database, runs: list[StoredRun], project_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,4 +171,4 @@ async def test_of_too_many_runs_the_newest_are_measured(
 async def test_a_project_without_runs_has_no_speed(database: Database, project_id: str) -> None:
     found = await read(database, project_id, SpeedMeasure.P50)
 
-    assert (found.whole, found.of_models, found.points) == (None, {}, {})
+    assert (found.whole, found.groups, found.points) == (None, {}, {})

@@ -9,7 +9,8 @@ import pytest
 
 from runtally.db.database import Database
 from runtally.models.run import Status, StoredRun
-from runtally.runs.speed import COST_EDGES_USD, LATENCY_EDGES_MS, select_spread
+from runtally.runs.speed import COST_EDGES_USD, LATENCY_EDGES_MS, SpeedGroup, select_spread
+from runtally.usage.dimensions import MODEL, Dimension, dimension_of_key
 from runtally.usage.window import TimeSpan
 from tests.store.usage.made import NOW, insert
 
@@ -27,6 +28,7 @@ async def runs(database: Database, project_id: str) -> list[StoredRun]:
             occurred_at=NOW - timedelta(minutes=rng.randint(1, 9 * 24 * 60)),
             provider=rng.choice(["acme", "bolt"]),
             model="large",
+            metadata=rng.choice([None, {"release": "v1"}]),
             status=Status.SUCCESS,
             latency_ms=rng.choice([None, 0, 99, 100, 60_000, rng.randint(0, 200_000)]),
             cost_usd=rng.choice([None, Decimal(0), rng.choice(EDGES), Decimal(rng.randint(0, 10**7)).scaleb(-6)]),
@@ -39,14 +41,20 @@ async def runs(database: Database, project_id: str) -> list[StoredRun]:
     return [run for run in made if WEEK.since <= run.occurred_at < WEEK.until]
 
 
-@pytest.mark.parametrize("model", [None, ("acme", "large")])
+@pytest.mark.parametrize(
+    ("by", "group"), [(MODEL, None), (MODEL, ("acme", "large")), (dimension_of_key("release"), ("", "v1"))]
+)
 async def test_each_run_is_in_the_range_of_its_figures(
-    database: Database, project_id: str, runs: list[StoredRun], model: tuple[str, str] | None
+    database: Database, project_id: str, runs: list[StoredRun], by: Dimension, group: SpeedGroup | None
 ) -> None:
     async with database.connection() as connection:
-        found = await select_spread(connection, project_id, WEEK, model)
+        found = await select_spread(connection, project_id, WEEK, by, group)
 
-    meant = [run for run in runs if model is None or (run.provider, run.model) == model]
+    meant = [
+        run
+        for run in runs
+        if group is None or group in {(run.provider, run.model), ("", (run.metadata or {}).get("release"))}
+    ]
     latencies = [run.latency_ms for run in meant]
     costs = [run.cost_usd for run in meant]
     assert found.latencies == Counter(
@@ -59,6 +67,6 @@ async def test_each_run_is_in_the_range_of_its_figures(
 
 async def test_no_runs_are_in_no_range(database: Database, project_id: str) -> None:
     async with database.connection() as connection:
-        found = await select_spread(connection, project_id, WEEK, None)
+        found = await select_spread(connection, project_id, WEEK, MODEL, None)
 
     assert (found.latencies, found.costs) == ({}, {})

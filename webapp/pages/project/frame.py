@@ -6,9 +6,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from api.current import actor
+from api.current import actor, services
 from runtally.db.database import Connection
-from runtally.usage.dimensions import MODEL
+from runtally.models.dimension import KeyState
+from runtally.tracking import list_keys
+from runtally.usage.dimensions import MODEL, dimension_of_key
 from runtally.usage.filter import ALL_RUNS
 from runtally.usage.overview.project_queries import select_projects
 from runtally.usage.window import Window
@@ -18,7 +20,7 @@ from webapp.pages.panel.panel import overview_name
 from webapp.project_pages import CACHE, ERRORS, OVERVIEW, SPEED, TABS, ProjectPage
 from webapp.rendering import Page
 from webapp.report import Figure
-from webapp.view import View
+from webapp.view import View, is_open
 
 
 class ProjectHeading(Struct, frozen=True):
@@ -102,6 +104,13 @@ async def heading_of(connection: Connection, project_id: str) -> ProjectHeading:
     for project in await select_projects(connection, project_id):
         return ProjectHeading(project.id, project.name, project.is_hidden)
     return ProjectHeading(project_id, project_id)
+
+
+async def open_keys(project_id: str) -> list[str]:
+    """Return the keys that the project tracks and whose values the reader may see."""
+    async with services().cells.of(project_id).database.session() as session:
+        keys = await list_keys(session, project_id, services().clock())
+    return [one.key for one in keys if one.state is KeyState.TRACKED and is_open(dimension_of_key(one.key))]
 
 
 def range_of(query: Mapping[str, str], project_id: str, report: ProjectPage) -> View:

@@ -11,8 +11,6 @@ from quart.typing import ResponseReturnValue
 from api.current import actor, services
 from runtally.access.scopes import Scope, demand
 from runtally.errors import DimensionNotTracked
-from runtally.models.dimension import KeyState
-from runtally.tracking import list_keys
 from runtally.usage.caching import MEASURES, CacheUse, read_cache_by, read_cache_use
 from runtally.usage.dimensions import MODEL, OTHER, dimension_of_key
 from runtally.usage.filter import RunFilter
@@ -30,7 +28,7 @@ from webapp.charts.metrics import Metric, cache_share
 from webapp.charts.series import MAX_LINES, Groups
 from webapp.pages.panel.chart_answer import charted_project, payload_of, read_slots
 from webapp.pages.panel.narrowing import Choice
-from webapp.pages.project.frame import QualityPage, frame_of, heading_of, range_of
+from webapp.pages.project.frame import QualityPage, frame_of, heading_of, open_keys, range_of
 from webapp.project_pages import CACHE
 from webapp.rendering import render
 from webapp.report import Cell, ChartPart, Column, Figure, Head, Table, table_of
@@ -84,12 +82,7 @@ async def show(project_id: str) -> ResponseReturnValue:
     """Show the cached share of input and the savings, by model or by the values of a key."""
     demand(actor(), Scope.METRICS_READ, project_id)
     now = services().clock()
-    async with services().cells.of(project_id).database.session() as session:
-        tracked = [
-            one.key
-            for one in await list_keys(session, project_id, now)
-            if one.state is KeyState.TRACKED and is_open(dimension_of_key(one.key))
-        ]
+    tracked = await open_keys(project_id)
     view, measure = _view(project_id), _measure()
     key = view.own.get("by")
     if key not in tracked:

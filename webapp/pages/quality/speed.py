@@ -1,11 +1,11 @@
-"""The speed of a project's models: latency percentiles, output tokens per second, time to first token."""
+"""The speed of a project's models, or of its runs by a tracked key: latency percentiles, output tokens per second, time to first token."""
 
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from itertools import pairwise
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
@@ -18,15 +18,15 @@ from runtally.runs.speed import (
     LATENCY_EDGES_MS,
     MAX_RUNS,
     Counts,
-    Model,
     Speed,
+    SpeedGroup,
     SpeedMeasure,
     Speeds,
     Spread,
     read_speeds,
     select_spread,
 )
-from runtally.usage.dimensions import MODEL
+from runtally.usage.dimensions import MODEL, Dimension, dimension_of_key
 from runtally.usage.filter import Period, RunFilter
 from runtally.usage.window import TimeSpan
 from webapp import formats
@@ -35,12 +35,13 @@ from webapp.charts import quality
 from webapp.pages.panel.chart_answer import charted_project, payload_of, read_slots
 from webapp.pages.panel.grouping import Bar
 from webapp.pages.panel.narrowing import Chip, Choice
-from webapp.pages.project.frame import QualityPage, frame_of, heading_of, range_of
+from webapp.pages.project.frame import QualityPage, frame_of, heading_of, open_keys, range_of
 from webapp.project_pages import SPEED
 from webapp.rendering import render
 from webapp.report import ChartPart, Column, Figure, Head, Table, table_of
 from webapp.security import signed_in
 from webapp.view import choice
+from webapp.words import NO_VALUE_NAME, in_sentence, label_of
 from webapp.zone import local
 
 MAX_ROWS = 50
@@ -125,7 +126,7 @@ def _without(counts: Counts, missing: str) -> str | None:
 
 
 class SpeedPage(QualityPage, frozen=True):
-    """The speed of each model, and a chart of one figure."""
+    """The speed of each group of runs, and a chart of one figure."""
 
     fragment: ClassVar[str] = "quality/_speed.html"
 
@@ -134,45 +135,53 @@ class SpeedPage(QualityPage, frozen=True):
     chart: ChartPart
     measures: tuple[Choice, ...]
     spread: tuple[SpreadList, ...]
+    by: str
+    """What the rows are."""
+    choices: tuple[Choice, ...]
+    """What they may be."""
     table: Table
     more: int
-    """Further models."""
+    """Further groups."""
 
 
 @blueprint.get("/projects/<project_id:project_id>/speed")
 @signed_in
 async def show(project_id: str) -> ResponseReturnValue:
-    """Show the speed of each model, and one figure of all over time."""
+    """Show the speed of each model, or of the runs with each value of a key, and one figure of all over time."""
     demand(actor(), Scope.METRICS_READ, project_id)
-    measure, model = _measure(), _model()
-    view = range_of(request.args, project_id, SPEED).with_own(**_query(measure, model))
+    asked = _asked(keys := await open_keys(project_id))
+    view = range_of(request.args, project_id, SPEED).with_own(**asked.query)
     window = view.window(services().clock())
     async with services().cells.of(project_id).reading.snapshot() as connection:
         project = await heading_of(connection, project_id)
-        found = await read_speeds(connection, project_id, window, measure, model)
-        spread = await select_spread(connection, project_id, TimeSpan(found.since or window.start, window.until), model)
-    provider, name = model or (None, None)
-    of_spread = view.run_filter.replace(provider=provider, model=name)
-    if found.since is not None:
-        # A list of these runs begins where the counts do.
-        of_spread = of_spread.replace(range=Period.ALL, since=found.since, until=window.until)
+        found = await read_speeds(connection, project_id, window, asked.measure, asked.by, asked.group)
+        span = TimeSpan(found.since or window.start, window.until)
+        spread = await select_spread(connection, project_id, span, asked.by, asked.group)
+    of_spread = asked.keep(view.run_filter, found)
 
-    def url(shown: SpeedMeasure, of: Model | None) -> str:
-        return view.with_own(**_query(shown, of)).url
+    def url(**changes: Any) -> str:  # noqa: ANN401  # Any field of what is asked.
+        return view.with_own(**structs.replace(asked, **changes).query).url
 
-    shown = list(found.of_models.items())[:MAX_ROWS]
+    shown = list(found.groups.items())[:MAX_ROWS]
     slots = await _slots(found)
     src = address_of("speed.chart", {"project": project_id, **view.own, **view.filter_query})
+    chips = (Chip(label_of(asked.by), asked.group[1], url(group=None)),) if asked.group else ()
     page = SpeedPage(
-        frame=frame_of(project, view, window, chips=(Chip("Model", model[1], url(measure, None)),) if model else ()),
-        figures=_figures(found.whole if model is None else found.of_models.get(model)),
+        frame=frame_of(project, view, window, chips=chips),
+        figures=_figures(found.whole if asked.group is None else found.groups.get(asked.group)),
         has_runs=found.whole is not None,
         notes=tuple(_notes(found)),
         chart=ChartPart(quality.speeds(found, slots), src),
-        measures=tuple(Choice(MEASURE_NAMES[one], url(one, model), one is measure) for one in SpeedMeasure),
+        measures=tuple(Choice(MEASURE_NAMES[one], url(measure=one), one is asked.measure) for one in SpeedMeasure),
         spread=spread_lists(spread, of_spread, has_links=may(actor(), Scope.RUNS_READ, project_id)),
-        table=_table(shown, slots, model, lambda chosen: url(measure, chosen)),
-        more=len(found.of_models) - len(shown),
+        by=in_sentence(asked.by),
+        choices=tuple(
+            Choice(label_of(one), url(by=one, group=None), one == asked.by)
+            for one in (MODEL, *map(dimension_of_key, keys))
+            if not one.is_list
+        ),
+        table=_table(shown, slots, asked, lambda chosen: url(group=chosen)),
+        more=len(found.groups) - len(shown),
     )
     return await render(page)
 
@@ -183,35 +192,60 @@ async def chart() -> ResponseReturnValue:
     """Return a figure of speed of the project in the query over time."""
     project_id = charted_project()
     window = range_of(request.args, project_id, SPEED).window(services().clock())
+    asked = _asked(await open_keys(project_id))
     async with services().cells.of(project_id).reading.snapshot() as connection:
-        found = await read_speeds(connection, project_id, window, _measure(), _model())
+        found = await read_speeds(connection, project_id, window, asked.measure, asked.by, asked.group)
     return await payload_of(quality.speeds(found, await _slots(found)))
 
 
 async def _slots(found: Speeds) -> Mapping[str, str]:
-    """Return the colours that the models of the chart have everywhere."""
-    return await read_slots(MODEL, [name for _, name in quality.model_names(found)])
+    """Return the colours that the groups of the chart have everywhere."""
+    return await read_slots(found.by, [name for _, name in quality.group_names(found)])
 
 
-def _measure() -> SpeedMeasure:
-    return choice(SpeedMeasure, request.args.get("measure"), SpeedMeasure.P95)
+class _Asked(Struct, frozen=True):
+    """The figure of the chart, what the rows are, and the one of them that is looked at alone."""
+
+    measure: SpeedMeasure
+    by: Dimension
+    group: SpeedGroup | None
+
+    @property
+    def query(self) -> dict[str, str | None]:
+        maker, name = self.group or (None, None)
+        is_of_models = self.by == MODEL
+        return {
+            "measure": None if self.measure is SpeedMeasure.P95 else self.measure.value,
+            "by": None if is_of_models else self.by.tracked_as,
+            "provider": maker if is_of_models else None,
+            "model": name if is_of_models else None,
+            "value": None if is_of_models else name,
+        }
+
+    def keep(self, runs: RunFilter, found: Speeds) -> RunFilter:
+        """Narrow a filter to the runs of the group that were read."""
+        if found.since is not None:
+            # A list of these runs begins where the counts do.
+            runs = runs.replace(range=Period.ALL, since=found.since, until=found.window.until)
+        if self.group is None:
+            return runs
+        maker, name = self.group
+        return runs.replace(provider=maker, model=name) if self.by == MODEL else runs.with_value(self.by, name)
 
 
-def _model() -> Model | None:
-    """Return the model of the query. Raises `NotFound` for one that no run can have."""
-    provider, model = request.args.get("provider", ""), request.args.get("model", "")
-    if "\0" in provider + model:
+def _asked(keys: Sequence[str]) -> _Asked:
+    """Return what the query asks for. Raises `NotFound` for a group that no run can have."""
+    query = request.args
+    measure = choice(SpeedMeasure, query.get("measure"), SpeedMeasure.P95)
+    by = dimension_of_key(query["by"]) if query.get("by") in keys else MODEL
+    by, maker, name = (
+        (MODEL, query.get("provider", ""), query.get("model", ""))
+        if by == MODEL or by.is_list
+        else (by, "", query.get("value", ""))
+    )
+    if "\0" in maker + name:
         raise NotFound
-    return (provider, model) if provider and model else None
-
-
-def _query(measure: SpeedMeasure, model: Model | None) -> dict[str, str | None]:
-    provider, name = model or (None, None)
-    return {
-        "measure": None if measure is SpeedMeasure.P95 else measure.value,
-        "provider": provider,
-        "model": name,
-    }
+    return _Asked(measure, by, (maker, name) if name and (maker or by != MODEL) else None)
 
 
 def _figures(whole: Speed | None) -> tuple[Figure, ...]:
@@ -239,31 +273,35 @@ def _notes(found: Speeds) -> list[str]:
 
 
 def _table(
-    shown: Sequence[tuple[Model, Speed]],
+    shown: Sequence[tuple[SpeedGroup, Speed]],
     slots: Mapping[str, str],
-    chosen: Model | None,
-    url_of: Callable[[Model | None], str],
+    asked: _Asked,
+    url_of: Callable[[SpeedGroup | None], str],
 ) -> Table:
-    """Return the speed of each model; its name leads to the chart of it alone, or of all again if it is of this one."""
+    """Return the speed of each group; its name leads to the chart of it alone, or of all again if it is of this one."""
 
-    def head(row: tuple[Model, Speed]) -> Head:
-        (provider, name), speed = row
+    def head(row: tuple[SpeedGroup, Speed]) -> Head:
+        (maker, name), speed = row
+        is_chosen = row[0] == asked.group
+        figures = (
+            f"{formats.runs(speed.runs)} · p50 {formats.duration(speed.p50_ms)} · {_rate(speed.output_rate)} tokens/s"
+        )
         return Head(
-            name=name,
-            note=provider,
-            summary=f"{provider} · {formats.runs(speed.runs)} · p50 {formats.duration(speed.p50_ms)} · {_rate(speed.output_rate)} tokens/s",
-            url=url_of(None if row[0] == chosen else row[0]),
+            name=name or NO_VALUE_NAME,
+            note=maker or None,
+            summary=f"{maker} · {figures}" if maker else figures,
+            url=url_of(None if is_chosen else row[0]) if name else None,
             slot=slots.get(name),
-            is_chosen=row[0] == chosen,
+            is_chosen=is_chosen,
         )
 
     def duration(
         title: str, value: Callable[[Speed], float | None], style: str = "number fold"
-    ) -> Column[tuple[Model, Speed]]:
+    ) -> Column[tuple[SpeedGroup, Speed]]:
         write = formats.column_duration(value(speed) for _, speed in shown)
         return Column(title, lambda row: write(value(row[1])), style)
 
-    columns: tuple[Column[tuple[Model, Speed]], ...] = (
+    columns: tuple[Column[tuple[SpeedGroup, Speed]], ...] = (
         Column("Runs", lambda row: formats.count(row[1].runs)),
         duration("p50", lambda one: one.p50_ms),
         duration("p95", lambda one: one.p95_ms, "number"),
@@ -271,7 +309,7 @@ def _table(
         Column("Tokens/s", lambda row: _rate(row[1].output_rate)),
         duration("First token", lambda one: one.first_token_ms),
     )
-    return table_of("Model", head, columns, shown)
+    return table_of(label_of(asked.by), head, columns, shown)
 
 
 def _rate(rate: float | None) -> str:
