@@ -11,6 +11,7 @@ import binascii
 from base64 import b64decode
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, suppress
+from datetime import datetime
 from typing import Annotated, Any, Literal, NamedTuple, cast
 from urllib.parse import unquote
 
@@ -37,6 +38,7 @@ from runtally.errors import (
     StoreUnavailable,
     UnsupportedMediaType,
 )
+from runtally.otlp.agents.files import Kept, select_kept
 from runtally.otlp.bodies import ENCODINGS
 from runtally.otlp.clients import select_counted
 from runtally.otlp.origins import ProjectRule, valid_project
@@ -239,9 +241,8 @@ async def _counted(project_id: str | None) -> tuple[Sender, str]:
     if named is not None:
         await _admit([named])
     rule = ProjectRule(named, services().otlp.default_project)
-    sender = Sender(
-        actor(), request.headers.get("User-Agent", ""), rule, _admit if named is None else _admitted, _count
-    )
+    admit = _admit if named is None else _admitted
+    sender = Sender(actor(), request.headers.get("User-Agent", ""), rule, admit, _count, _read_kept)
     return sender, ingest_key_for(named, request.remote_addr, ingest_rate(services().settings))
 
 
@@ -261,6 +262,12 @@ async def _count(project_id: str, series: Collection[str]) -> dict[str, dict[str
     """Read the tokens that the runs of each series have."""
     async with services().cells.of(project_id).intake.connection() as connection:
         return await select_counted(connection, project_id, series)
+
+
+async def _read_kept(project_id: str, sessions: Collection[str], since: datetime, until: datetime) -> list[Kept]:
+    """Read the runs that agents' files have brought of these sessions."""
+    async with services().cells.of(project_id).intake.connection() as connection:
+        return await select_kept(connection, project_id, sessions, since, until)
 
 
 def _answer(signal: Signal, outcome: Outcome) -> Response:

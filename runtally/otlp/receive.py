@@ -16,6 +16,7 @@ from runtally.errors import BodyTooLarge, Detail, InvalidOtlp
 from runtally.ingest.accept import Intake
 from runtally.ingest.normalize import NormalRun
 from runtally.otlp import json, protobuf
+from runtally.otlp.agents.files import ReadKept, recognise
 from runtally.otlp.agents.known import EMAIL, Signal, find_agent
 from runtally.otlp.agents.metrics import METRICS, Counted, Sum, added_by, combine, drop_untimed, read_sums
 from runtally.otlp.agents.metrics import NAMES as POINT_NAMES
@@ -79,6 +80,7 @@ class Sender(NamedTuple):
     rule: ProjectRule
     admit: Admit
     counted: Count
+    kept: ReadKept
 
 
 @dataclass(slots=True)
@@ -285,6 +287,8 @@ class Receiver:
 
     async def _store(self, projects: Mapping[str, Sequence[Call]], sender: Sender, outcome: Outcome) -> list[Call]:
         """Store the calls as runs, each project's in pieces, and return those that were stored."""
+        for project_id, calls in projects.items():
+            await recognise(project_id, calls, sender.kept)
         stored = await asyncio.gather(
             *(self._store_project(*project, sender.by, outcome) for project in projects.items()),
             # One project's error must not leave the statements of another running unattended.

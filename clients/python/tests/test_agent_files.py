@@ -766,6 +766,26 @@ def telemetry() -> dict[str, tuple[str, dict[str, Any]]]:
         "gen_ai.usage.input_tokens": 900,
         "gen_ai.usage.output_tokens": 75,
     }
+    gemini = {
+        "event.name": "gemini_cli.api_response",
+        "event.timestamp": AT,
+        "session.id": "g-1",
+        "duration_ms": 900,
+        "model": "gemini-2.5-pro",
+        "input_token_count": 801,
+        "cached_content_token_count": 300,
+        "tool_token_count": 7,
+        "total_token_count": 926,
+    }
+    opencode = {
+        "ai.operationId": "ai.streamText.doStream",
+        "ai.response.model": "claude-opus-4-6",
+        "ai.model.provider": "anthropic",
+        "session.id": "o-2",
+        "ai.usage.inputTokens": 565,
+        "ai.usage.cachedInputTokens": 500,
+        "ai.usage.outputTokens": 75,
+    }
     ended = AT_MS * 1_000_000
     span = {
         "traceId": "1" * 32,
@@ -776,12 +796,20 @@ def telemetry() -> dict[str, tuple[str, dict[str, Any]]]:
     }
     return {
         "codex": ("logs", as_otlp("logs", "codex_exec", codex(AT), codex("2026-11-20T11:00:00Z"))),
+        "gemini-cli": ("logs", as_otlp("logs", "gemini-cli", {"attributes": gemini})),
+        "opencode": ("traces", as_otlp("traces", "opencode", {**span, "attributes": opencode})),
         "qwen-code": ("logs", as_otlp("logs", "qwen-code", {"attributes": qwen})),
         "github-copilot": ("traces", as_otlp("traces", "github-copilot", {**span, "attributes": copilot})),
     }
 
 
-@pytest.mark.parametrize(("agent", "known", "stored"), [("codex", 1, 2), ("qwen-code", 1, 1), ("github-copilot", 1, 2)])
+IN_BOTH = [("codex", 1, 2), ("gemini-cli", 1, 2), ("opencode", 1, 1), ("qwen-code", 1, 1), ("github-copilot", 1, 2)]
+"""Agents, how many calls both files and telemetry have, and how many there are."""
+ASKING = frozenset({"codex", "gemini-cli", "opencode"})
+"""Those whose calls have no id that both have."""
+
+
+@pytest.mark.parametrize(("agent", "known", "stored"), IN_BOTH)
 async def test_a_call_that_telemetry_has_reported_counts_once(  # noqa: PLR0913, PLR0917  # Fixtures.
     server: Server,
     database: Database,
@@ -793,7 +821,7 @@ async def test_a_call_that_telemetry_has_reported_counts_once(  # noqa: PLR0913,
     stored: int,
 ) -> None:
     # Those that name a call alike in both need not ask.
-    key = await make_key(database, project_id, Scope.RUNS_WRITE, *([Scope.RUNS_READ] if agent == "codex" else ()))
+    key = await make_key(database, project_id, Scope.RUNS_WRITE, *([Scope.RUNS_READ] if agent in ASKING else ()))
     kind, body = telemetry()[agent]
     async with httpx.AsyncClient(headers={"Authorization": f"Bearer {key}"}) as client:
         assert (await client.post(f"{server.url}/v1/{kind}", json=body)).json() == {}
@@ -809,6 +837,45 @@ async def test_a_call_that_telemetry_has_reported_counts_once(  # noqa: PLR0913,
     assert second == f"0 runs added, {known + added} there already, 0 refused."
     async with database.connection() as connection:
         assert await connection.fetchval("SELECT count(*) FROM runs WHERE project_id = $1", project_id) == stored
+
+
+@pytest.mark.parametrize(("agent", "stored"), [(agent, stored) for agent, _, stored in IN_BOTH])
+async def test_a_call_that_telemetry_reports_after_files_counts_once(  # noqa: PLR0913, PLR0917  # Fixtures.
+    server: Server, database: Database, project_id: str, home: Path, agent: str, stored: int
+) -> None:
+    key = await make_key(database, project_id, Scope.RUNS_WRITE)
+    where = ["--url", server.url, "--key", key, "--project", project_id, "--home", str(home), "--agent", agent]
+    assert cli.main(["sync", *where]) == 0
+
+    kind, body = telemetry()[agent]
+    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {key}"}) as client:
+        for _ in range(2):
+            assert (await client.post(f"{server.url}/v1/{kind}", json=body)).json() == {}
+
+    async with database.connection() as connection:
+        assert await connection.fetchval("SELECT count(*) FROM runs WHERE project_id = $1", project_id) == stored
+
+
+async def test_a_call_that_telemetry_reports_is_another_one_where_files_have_other_tokens_or_times(
+    server: Server, database: Database, project_id: str, tmp_path: Path
+) -> None:
+    write_codex(tmp_path)
+    where = ["--url", server.url, "--key", server.ingest_key, "--project", project_id, "--home", str(tmp_path)]
+    assert cli.main(["sync", *where]) == 0
+    _, body = telemetry()["codex"]
+    [scoped] = body["resourceLogs"][0]["scopeLogs"]
+    near, far = scoped["logRecords"]
+    other = json.loads(json.dumps(near).replace('"3001"', '"3002"'))
+    again = {**near, "observedTimeUnixNano": "7"}
+    scoped["logRecords"] = [near, again, other, far]
+
+    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {server.ingest_key}"}) as client:
+        headers = {"X-Runtally-Project": project_id}
+        assert (await client.post(f"{server.url}/v1/logs", json=body, headers=headers)).json() == {}
+
+    # That of the files, and three: a second one of its tokens, one of other tokens, and one an hour later.
+    async with database.connection() as connection:
+        assert await connection.fetchval("SELECT count(*) FROM runs WHERE project_id = $1", project_id) == 1 + 3
 
 
 async def test_two_calls_with_the_same_tokens_are_one_that_telemetry_reported_and_one_that_it_did_not(

@@ -92,6 +92,7 @@ def _run(line: dict[str, Any], payload: dict[str, Any], meta: dict[str, Any], mo
         # A provider of the user's own is a name in their settings.
         reading.provider_of(None, model, text(meta, "model_provider") or "openai"),
         session=session,
+        traceId=thread,  # The session in telemetry, by which the server finds this call when that comes, too.
         metadata={
             "agentVersion": text(meta, "cli_version"),
             "repo": reading.repository(text(part(meta, "git"), "repository_url") or meta.get("cwd")),

@@ -50,13 +50,15 @@ def _of_file(path: Path, objects: Iterable[dict[str, Any]], notes: Notes) -> Ite
             continue
         given = count(tokens, "input") + count(tokens, "tool")
         total = count(tokens, "total")
+        session = path.parent.name if is_subagent else own
         yield reading.call(
             NAME,
             (own, message.get("id")),
             at,
             model,
             reading.provider_of(None, model, "google"),
-            session=path.parent.name if is_subagent else own,
+            session=session,
+            traceId=session,  # By which the server finds this call when telemetry reports it, too.
             metadata={
                 "repo": reading.repository(directories[0] if isinstance(directories, list) and directories else None),
                 "agentName": "subagent" if is_subagent else None,

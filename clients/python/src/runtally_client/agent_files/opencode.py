@@ -77,6 +77,7 @@ def _run(session: str, message: dict[str, Any], sessions: dict[str, tuple[Any, .
         model,
         reading.provider_of(text(message, "providerID"), model),
         session=root,
+        traceId=session,  # The session in telemetry, by which the server finds this call when that comes, too.
         metadata={
             "agentVersion": version,
             "repo": reading.repository(folder),
