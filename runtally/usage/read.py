@@ -84,7 +84,7 @@ async def project_report(reader: UsageReader, window: Window, run_filter: RunFil
     )
     if run_filter.experiment_id is not None and report.bars.total.runs:
         experiments = {run_filter.experiment_id: report.bars.total}
-    return ProjectReport(project, replace(report, last_run_at=project.last_run_at, experiments=experiments))
+    return ProjectReport(project, replace(report, last_received_at=project.last_received_at, experiments=experiments))
 
 
 async def _experiments(reader: UsageReader, window: Window, run_filter: RunFilter) -> Mapping[str, Totals]:
@@ -117,9 +117,9 @@ async def overview(
     Without lines it has no buckets that are shorter than those of bars: to read their latencies is half of the work.
     """
     is_fair = await is_comparable(reader.snapshots, window.previous(reader.now), reader.project_id)
-    last_run_at = await _last_run_at(reader)
+    last_received_at = await _last_received_at(reader)
     report = await read_report(reader, window, run_filter, is_fair=is_fair, has_lines=has_lines)
-    return replace(report, last_run_at=last_run_at)
+    return replace(report, last_received_at=last_received_at)
 
 
 async def is_comparable(
@@ -149,14 +149,14 @@ async def readable(snapshots: Snapshots, reach: TimeRange, project_id: str | Non
     return reach if project_id is not None else reach.in_stored_buckets(reach.stored_in(now))
 
 
-async def _last_run_at(reader: UsageReader) -> datetime | None:
-    """Read the time of the last run, if the days do not say it; they do if it is recent."""
+async def _last_received_at(reader: UsageReader) -> datetime | None:
+    """Read when the newest run was received, if the days do not say it; they do if it is recent."""
     recent = reader.now - STALE_AFTER
     last_bucket = await reader.last_bucket() if reader.project_id is None else None
     if last_bucket is not None and last_bucket >= recent:
         return last_bucket
     found = await reader.snapshots.of_each(
-        lambda one: project_queries.select_last_run_at(one, reader.project_id, recent)
+        lambda one: project_queries.select_last_received_at(one, reader.project_id, recent)
     )
     return max(filter(None, found), default=None)
 
@@ -164,7 +164,7 @@ async def _last_run_at(reader: UsageReader) -> datetime | None:
 async def read_report(
     reader: UsageReader, window: Window, run_filter: RunFilter, *, is_fair: bool, has_lines: bool = True
 ) -> Report:
-    """Read the sums of a report, without the time of the last run. Raises `DimensionNotTracked`."""
+    """Read the sums of a report, without the time of the newest run. Raises `DimensionNotTracked`."""
     run_filter = run_filter.replace(project_id=reader.project_id)
     if not run_filter.is_of_reports:
         return await _report_of_any_runs(reader, window, run_filter, is_fair=is_fair, has_lines=has_lines)

@@ -19,13 +19,13 @@ _LEAST_FOR_PACE = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class KnownProject:
-    """A project with its name and the times of its first and last run."""
+    """A project with its name, the time of its first run, and when its newest one was received."""
 
     id: str
     name: str
     is_hidden: bool
     first_run_at: datetime | None
-    last_run_at: datetime | None
+    last_received_at: datetime | None
     dropped_before: datetime | None = None
     """Older runs are known by their sums alone."""
     has_agents: bool = False
@@ -59,8 +59,8 @@ class Report:
     """In shorter buckets, with percentiles in each."""
     previous: Summary | None
     """None where the runs do not reach back so far."""
-    last_run_at: datetime | None = None
-    """Exact to the quarter of an hour while it is recent; exact once it is older than `STALE_AFTER`."""
+    last_received_at: datetime | None = None
+    """When the newest run was received; while there is a recent one, the quarter of an hour in which that was made."""
     models: Summary | None = None
     """Totals of the same runs by provider and model, over the whole period; None where they are unknown."""
     experiments: Mapping[str, Totals] = field(default_factory=dict)

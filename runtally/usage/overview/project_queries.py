@@ -14,6 +14,11 @@ Ids: TypeAlias = Sequence[str] | None
 
 OF_IDS = "($1::text[] IS NULL OR projects.id = ANY ($1))"
 
+_NEWEST = """SELECT created_at
+                              FROM runs
+                             WHERE project_id = projects.id
+                          ORDER BY occurred_at DESC
+                             LIMIT 1"""
 SELECT_LISTED = f"""
   SELECT id,
          name,
@@ -44,15 +49,13 @@ SELECT EXISTS (SELECT
                   AND bucket < $2)
        AND EXISTS ({SELECT_REACHING_BACK.strip()})
 """
-# There is no index over the time alone: each project is looked into, from the last bucket on. Not so for what is recent.
-SELECT_LAST_RUN_AT = f"""
+# By when the newest run was received: of runs that were made long ago and imported, the server says when they came. There is no
+# index over the time alone: each project is looked into. Not so for what is recent.
+SELECT_LAST_RECEIVED_AT = f"""
   SELECT CASE WHEN ends.recent >= $2 THEN ends.recent
-              ELSE coalesce((SELECT max(found.at)
+              ELSE coalesce((SELECT max(found.created_at)
                                FROM projects
-                                    CROSS JOIN LATERAL (SELECT max(occurred_at) AS at
-                                                          FROM runs
-                                                         WHERE project_id = projects.id
-                                                           AND occurred_at >= ends.last) AS found
+                                    CROSS JOIN LATERAL ({_NEWEST}) AS found
                               WHERE ($1 = '{ALL_PROJECTS_KEY}' OR projects.id = $1)), ends.last) END
     FROM (SELECT ({last_bucket("$1", GRAINS[0])}) AS recent,
                  ({last_bucket("$1", GRAINS[-1])}) AS last) AS ends
@@ -73,7 +76,7 @@ SELECT_PROJECTS = f"""
          projects.archived_at IS NOT NULL AS is_hidden,
          CASE WHEN dropped_before IS NULL THEN first.occurred_at
               ELSE {_BUCKET.format(way="ASC")} END AS first_run_at,
-         coalesce(last.occurred_at, {_BUCKET.format(way="DESC")}) AS last_run_at,
+         coalesce(last.created_at, {_BUCKET.format(way="DESC")}) AS last_received_at,
          projects.dropped_before,
          CASE WHEN $1::text IS NOT NULL THEN EXISTS (SELECT
                                                  FROM dimension_sums
@@ -85,11 +88,7 @@ SELECT_PROJECTS = f"""
                              WHERE project_id = projects.id
                           ORDER BY occurred_at
                              LIMIT 1) AS first ON TRUE
-         LEFT JOIN LATERAL (SELECT occurred_at
-                              FROM runs
-                             WHERE project_id = projects.id
-                          ORDER BY occurred_at DESC
-                             LIMIT 1) AS last ON TRUE
+         LEFT JOIN LATERAL ({_NEWEST}) AS last ON TRUE
    WHERE ($1::text IS NULL OR projects.id = $1)
 ORDER BY projects.name, projects.id
 """
@@ -122,9 +121,9 @@ async def do_any_reach_back(connection: Connection, before: datetime) -> bool:
     return bool(await connection.fetchval(SELECT_DO_ANY_REACH_BACK, None, before))
 
 
-async def select_last_run_at(connection: Connection, project_id: str | None, recent: datetime) -> datetime | None:
-    """Read the time of the last run of the project or of all; for dropped runs, the start of their bucket."""
-    at: datetime | None = await connection.fetchval(SELECT_LAST_RUN_AT, RollupScope(project_id).key, recent)
+async def select_last_received_at(connection: Connection, project_id: str | None, recent: datetime) -> datetime | None:
+    """Read when the newest run of the project or of all was received; of dropped runs, the start of their bucket."""
+    at: datetime | None = await connection.fetchval(SELECT_LAST_RECEIVED_AT, RollupScope(project_id).key, recent)
     return at
 
 

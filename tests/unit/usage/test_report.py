@@ -28,7 +28,12 @@ def test_only_what_has_runs_from_the_start_is_compared() -> None:
 
     def reaches_back(first_run_at: datetime | None, dropped_before: datetime | None = None, **read: bool) -> bool:
         project = KnownProject(
-            "shop", "Shop", is_hidden=False, first_run_at=first_run_at, last_run_at=NOW, dropped_before=dropped_before
+            "shop",
+            "Shop",
+            is_hidden=False,
+            first_run_at=first_run_at,
+            last_received_at=NOW,
+            dropped_before=dropped_before,
         )
         return project.reaches_back_to(before, **read)
 

@@ -153,7 +153,7 @@ async def _page_of_sums(view: View, now: datetime) -> OverviewPage | None:
             report = await read.overview(reader, window, view.filter, has_lines=not view.metric.is_sum)
         except DimensionNotTracked as error:
             return _page(await _refused(reader, view, error.message), view, None)
-        if report.last_run_at is None:
+        if report.last_received_at is None:
             return None
         groups = await read_page_groups(reader, view, report)
         # Projects that are compared with each other are read from sums by model.

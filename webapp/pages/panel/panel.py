@@ -265,7 +265,7 @@ def panel_of(  # noqa: PLR0913  # What a report is shown with.
         period=view.period,
         compared_with=compared_with(view.range) if report.previous else None,
         now=now,
-        stale=_stale(report.last_run_at, now),
+        stale=_stale(report.last_received_at, now),
         notes=view.notes,
         group_menu=group_menu(view, groups.keys),
         variants=_variants(view),
@@ -370,8 +370,8 @@ def _window(report: Report, metric: Metric) -> Window:
     return report.bars.window if metric.is_sum else report.lines.window
 
 
-def _stale(last_run_at: datetime | None, now: datetime) -> str | None:
-    """Describe when the last run was, if that is long ago."""
-    if last_run_at is None or now - last_run_at < STALE_AFTER:
+def _stale(last_received_at: datetime | None, now: datetime) -> str | None:
+    """Describe when the newest run was received, if that is long ago."""
+    if last_received_at is None or now - last_received_at < STALE_AFTER:
         return None
-    return formats.ago(last_run_at, now)
+    return formats.ago(last_received_at, now)
