@@ -45,5 +45,10 @@ document.addEventListener("click", (event) => {
   } else if (event.target === dialog() || event.target.closest("#palette a")) {
     // A click outside it, or on a result, which may lead to the same page.
     dialog().close();
+    const button = event.target.closest("#palette a[href^='#']")?.hash;
+    if (button) {
+      event.preventDefault();
+      document.querySelector(button).click();
+    }
   }
 });

@@ -32,6 +32,19 @@ def test_it_closes_by_escape_and_the_page_is_as_before(page: Page, story: Server
     expect(page).to_have_url(f"{story.url}/runs")
 
 
+def test_an_action_is_done_where_one_is(page: Page, story: Server) -> None:
+    page.goto(f"{story.url}/runs")
+    before = page.locator("#theme").get_attribute("data-theme-now")
+    page.keyboard.press("/")
+    page.keyboard.type("theme")
+    expect(page.locator("#find a").first).to_contain_text("Change the theme")
+
+    page.keyboard.press("Enter")
+
+    expect(page.locator("#theme")).not_to_have_attribute("data-theme-now", before or "")
+    expect(page).to_have_url(f"{story.url}/runs")
+
+
 def test_j_and_k_go_through_the_runs(page: Page, story: Server) -> None:
     page.goto(f"{story.url}/runs")
     rows = page.locator(".runs tbody th a")

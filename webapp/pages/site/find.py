@@ -81,6 +81,10 @@ class Result(Struct, frozen=True):
     url: str
 
 
+_THEME = Result("Action", "Change the theme", "#theme-button")
+"""The link leads to the button; with scripts it presses it."""
+
+
 class FindPage(Page, frozen=True):
     """The results of a search, as a page or as the list of the palette."""
 
@@ -174,6 +178,8 @@ def _pages(reader: Actor, text: str) -> list[Result]:
     if _open_to(reader, Scope.RUNS_READ) != []:
         pages = (*pages[:1], ("Runs", "runs.explorer"), *pages[1:])
     found = [Result("Page", name, path_to(endpoint)) for name, endpoint in pages if _has(name, text)]
+    if text and _has(_THEME.name, text):
+        found.append(_THEME)
     return found if text else found[:SHOWN]
 
 
