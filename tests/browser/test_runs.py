@@ -54,6 +54,7 @@ def test_a_page_leads_to_the_next_and_a_row_to_its_run_and_trace(page: Page, sto
 def test_a_file_says_how_far_it_is_and_can_be_cancelled(page: Page, story: Server) -> None:
     page.goto(f"{story.url}/runs?project={PROJECT}&range=30d")
     export, link = page.get_by_role("region", name="Export"), page.get_by_role("link", name="Parquet", exact=True)
+    page.get_by_text("Export", exact=True).click()
 
     with page.expect_download() as saved:
         link.click()
@@ -64,6 +65,7 @@ def test_a_file_says_how_far_it_is_and_can_be_cancelled(page: Page, story: Serve
     expect(export).to_have_count(0)
 
     page.route("**/runs/export.parquet*", lambda _route: None)
+    page.get_by_text("Export", exact=True).click()
     link.click()
     expect(export).to_contain_text(re.compile(r"0 of about \d+ runs"))
     export.get_by_role("button", name="Cancel").click()

@@ -88,7 +88,7 @@ class Listing(Struct, frozen=True, kw_only=True):
     sorted_since: str | None = None
     """Since when runs were sorted, where before there are too many."""
     exports: tuple[Choice, ...]
-    export_label: str = "Export"
+    export_label: str = "All of these runs"
     page_exports: tuple[Choice, ...]
     """Files of the runs on this page alone; none where it has them all."""
     runs: int | None
@@ -270,7 +270,7 @@ async def _sorted(view: RunsView, order: Order, number: int, now: datetime) -> R
             newer_url=view.page_url(number - 1) if number > 1 else None,
             older_url=view.page_url(number + 1) if found.has_more else None,
             sorted_since=formats.moment(local(found.since)) if found.since else None,
-            export_label=f"Export the first {formats.count(MOST_SORTED)}" if found.has_more else "Export",
+            export_label=f"The first {formats.count(MOST_SORTED)}" if found.has_more else "All of these runs",
             page_exports=_exports(view, first=PAGE_RUNS, page=number) if number > 1 or found.has_more else (),
             runs=min(sums.totals.runs, MOST_SORTED) if sums.totals else None,
             is_sorted=True,
