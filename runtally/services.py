@@ -12,6 +12,7 @@ from runtally.access.erasures import Eraser
 from runtally.access.keys import KnownKeys
 from runtally.access.openid import OpenIdProvider
 from runtally.alerts.channels.mail import Mailer
+from runtally.alerts.confirming import ConfirmationLinks
 from runtally.alerts.registry import Channels
 from runtally.cells.cell import Cell, Connections
 from runtally.cells.cells import Cells
@@ -108,7 +109,11 @@ class Services:
             Connections.opened(database_url) as control,
             _of_cell(control, cell_url) as connections,
             Limiter.opened(control.intake) as limiter,
-            Channels.opened(Mailer.of(settings), allow_private=settings.alerts_allow_private_addresses) as channels,
+            Channels.opened(
+                Mailer.of(settings),
+                ConfirmationLinks.of(settings),
+                allow_private=settings.alerts_allow_private_addresses,
+            ) as channels,
         ):
             prices = LivePrices(control.working)
             # A run that comes at once is priced; what is wrong is logged by the job, which tries again.

@@ -333,7 +333,9 @@ class Settings(BaseSettings):
         description="Time zone of pages whose reader neither chose one nor has a browser that names its own, such as "
         "`Europe/Berlin`.",
     )
-    smtp_host: str | None = Field(None, description="Mail server that alerts go through; without it none goes by mail.")
+    smtp_host: str | None = Field(
+        None, description="Mail server that alerts go through; without it none goes by mail. Needs PUBLIC_URL too."
+    )
     smtp_port: int = Field(587, ge=1, le=65535, description="Port of the mail server.")
     smtp_user: str | None = Field(None, description="Name to sign in to the mail server with; without it nobody does.")
     smtp_password: SecretStr | None = Field(None, description="Password to sign in to the mail server with.")

@@ -84,6 +84,11 @@ _ARCHIVED = Counter("runtally_runs_archived", "Runs that were moved into the arc
 _ARCHIVE_FAILURES = Counter(
     "runtally_archive_failures", "Tries to archive runs that failed; the runs stay in the database.", registry=_registry
 )
+_PARKED_ALERTS = Counter(
+    "runtally_alerts_parked",
+    "Alerts that a destination did not get: given up after all tries, or held back where nobody confirmed the address.",
+    registry=_registry,
+)
 _REPLACED_NAME, _REPLACED_HELP = "runtally_workers_replaced", "Workers that died or did not answer, and were replaced."
 # Counted by the parent of several workers: see `count_replaced_worker`.
 Counter(_REPLACED_NAME, _REPLACED_HELP, registry=_registry)
@@ -109,6 +114,10 @@ def count_archiving(*, runs: int = 0, failures: int = 0) -> None:
     for counter, number in ((_ARCHIVED, runs), (_ARCHIVE_FAILURES, failures)):
         if number:
             counter.inc(number)
+
+
+def count_parked_alert() -> None:
+    _PARKED_ALERTS.inc()
 
 
 def count_replaced_worker() -> None:

@@ -212,7 +212,8 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True, rename=camel, forbid_u
 
 
 R = TypeVar("R", bound=Resource)
-_OURS = frozenset({"id", "version", "secret"})
+_OURS = frozenset({"id", "version", "secret", "is_unconfirmed"})
+"""The fields that a sender does not decide."""
 
 
 def _of_column(value: Any) -> Any:  # noqa: ANN401  # What a column or a field can hold.

@@ -14,6 +14,7 @@ from runtally import names, tracking
 from runtally.access import projects, teams
 from runtally.access.scopes import Scope, demand
 from runtally.alerts import rule_edit, targets
+from runtally.alerts.evaluator import ALL_NAME, project_link
 from runtally.alerts.registry import Channels
 from runtally.alerts.rules import MIN_RUNS
 from runtally.alerts.targets import NewTarget
@@ -252,7 +253,7 @@ class ManagedNameRule(Resource, frozen=True, kw_only=True):
 
 
 class ManagedAlertChannel(Resource, frozen=True, kw_only=True):
-    """Where alerts go. No test message is sent there."""
+    """Where alerts go. No test message is sent there; a new mail address is asked for a confirmation first."""
 
     kind = "alertChannels"
     keyed_by = ("project_id", "address")
@@ -269,12 +270,26 @@ class ManagedAlertChannel(Resource, frozen=True, kw_only=True):
     ]
     of_unusual_cost: Annotated[bool, Meta(description="Also hours of unusual cost.")] = True
     weekly_report: Annotated[bool, Meta(description="Also a report each Monday.")] = False
+    is_unconfirmed: Annotated[
+        bool,
+        Meta(
+            description="Whether alerts wait until somebody at the mail address confirms it; ignored where it is sent."
+        ),
+    ] = False
 
     @classmethod
     async def read(cls, at: At, project_id: str) -> list[Self]:
         found = await targets.list_targets(await at.cell(project_id), project_id)
         channels = at.services.channels
-        return [cls.of(one, project_id=project_id, address=_shown(channels, one.kind, one.address)) for one in found]
+        return [
+            cls.of(
+                one,
+                project_id=project_id,
+                address=_shown(channels, one.kind, one.address),
+                is_unconfirmed=one.is_unconfirmed,
+            )
+            for one in found
+        ]
 
     def normal(self, at: At, known: Mapping[Key, Self]) -> Self:
         """Return it with the address that is shown, by which it is known, and the whole one as its secret."""
@@ -290,7 +305,9 @@ class ManagedAlertChannel(Resource, frozen=True, kw_only=True):
         if before is not None:
             await editor.change(session, at.by, await self._target(at), new)
             return None
-        return (await editor.add(session, at.by, self.project_id, new)).secret
+        name = (await projects.get(session, self.project_id)).name if self.project_id else ALL_NAME
+        project = project_link(self.project_id, name, at.services.settings.public_url)
+        return (await editor.add(session, at.by, project, new)).secret
 
     async def remove(self, at: At) -> None:
         editor = at.services.cells.of_owner(self.project_id).alert_targets

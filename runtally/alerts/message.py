@@ -6,7 +6,7 @@ Names come from programs and people, so each one in a text is `quoted`; the fact
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Protocol
@@ -33,6 +33,7 @@ TYPES = {
     AlertKind.REPORT: "report.weekly",
     AlertKind.BILL: "bill.differs",
     AlertKind.TEST: "alert.test",
+    AlertKind.CONFIRMATION: "alert.confirmation",
 }
 
 
@@ -171,6 +172,22 @@ def trial_message(project: ProjectLink, subject: str, now: datetime) -> Message:
         subject=subject,
         title=f"Test of the alerts of {project.shown}",
         sentences=["Alerts of this project arrive here. Nothing has happened: this was only a test."],
+        facts={},
+    )
+
+
+def confirmation_message(project: ProjectLink, subject: str, now: datetime) -> Message:
+    """Return the question whether alerts are wanted; the channel adds the link that confirms it, and none to the project."""
+    return compose(
+        AlertKind.CONFIRMATION,
+        replace(project, url=None),
+        now,
+        subject=subject,
+        title=f"Confirm that you want the alerts of {project.shown}",
+        sentences=[
+            "Somebody who manages this project in Runtally entered this address for its alerts.",
+            "Open the link below within seven days and press the button to get them. Without that nothing is sent here.",
+        ],
         facts={},
     )
 

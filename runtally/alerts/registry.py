@@ -14,6 +14,7 @@ from runtally.alerts.channels.pagerduty import PagerDuty
 from runtally.alerts.channels.slack import Slack
 from runtally.alerts.channels.teams import Teams
 from runtally.alerts.channels.webhook import Webhook
+from runtally.alerts.confirming import ConfirmationLinks
 from runtally.alerts.posting import Poster, PostError, refused
 from runtally.models.alert import TargetKind
 
@@ -25,13 +26,14 @@ class UnknownChannelError(LookupError):
 
 
 class Channels:
-    """The channels by kind; `mailer` is None where no mail server is set."""
+    """The channels by kind; `mailer` is None where no mail server is set, `links` where none can be made."""
 
-    def __init__(self, poster: Poster, mailer: Mailer | None) -> None:
+    def __init__(self, poster: Poster, mailer: Mailer | None, links: ConfirmationLinks | None) -> None:
         self._mailer = mailer
+        self.links = links
         # Webhook is last: it takes any URL.
         found: tuple[Channel, ...] = (
-            Mail(mailer),
+            Mail(mailer, links),
             Slack(poster),
             Discord(poster),
             Teams(poster),
@@ -42,9 +44,11 @@ class Channels:
 
     @classmethod
     @asynccontextmanager
-    async def opened(cls, mailer: Mailer | None, *, allow_private: bool) -> AsyncIterator[Self]:
+    async def opened(
+        cls, mailer: Mailer | None, links: ConfirmationLinks | None = None, *, allow_private: bool
+    ) -> AsyncIterator[Self]:
         async with Poster(allow_private=allow_private) as poster:
-            yield cls(poster, mailer)
+            yield cls(poster, mailer, links)
 
     @property
     def has_mail(self) -> bool:

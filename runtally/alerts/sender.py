@@ -10,13 +10,15 @@ from uuid import UUID
 import structlog
 
 from runtally.alerts.channel import Notice, Outcome
+from runtally.alerts.confirming import UNCONFIRMED
 from runtally.alerts.posting import ANSWER_SECONDS
 from runtally.alerts.registry import Channels
 from runtally.clock import Clock
 from runtally.db.bulk import affected_rows
 from runtally.db.database import Connection, Database
 from runtally.errors import StoreUnavailable
-from runtally.models.alert import AlertKind
+from runtally.models.alert import CONFIRMED_FIRST, AlertKind
+from runtally.telemetry import count_parked_alert
 
 # A delivery goes to the process that locks it first. Its lease expires by itself, so that deliveries of a killed
 # process are claimed by another; and the try counts, so that a delivery that kills processes is given up as well.
@@ -46,6 +48,7 @@ WITH due AS MATERIALIZED (
       AND taken.target_id = due.target_id
 RETURNING taken.project_id, taken.alert_id, taken.target_id, taken.attempts, taken.is_open,
           targets.kind, targets.address, targets.secret,
+          targets.confirmed_at IS NOT NULL AS is_confirmed,
           alerts.kind AS alert_kind, alerts.level, alerts.title, alerts.message, alerts.document
 """
 
@@ -95,11 +98,17 @@ class Delivery:
     kind: str
     address: str
     secret: str | None
+    is_confirmed: bool
     alert_kind: str
     level: int
     title: str
     message: str
     document: str
+
+    @property
+    def is_held(self) -> bool:
+        """Whether nobody at the target has confirmed it yet, and it is not the question that asks for that."""
+        return self.kind in CONFIRMED_FIRST and not self.is_confirmed and self.alert_kind != AlertKind.CONFIRMATION
 
     @property
     def notice(self) -> Notice:
@@ -201,6 +210,8 @@ class AlertSender:
     async def _send(self, delivery: Delivery) -> DeliveryResult:
         if delivery.attempts > MAX_ATTEMPTS:
             return self._result(delivery, Outcome.failed("given up: no attempt was completed"))
+        if delivery.is_held:
+            return self._result(delivery, Outcome.failed(UNCONFIRMED))
         outcome = await self._channels.send(
             delivery.kind, delivery.address, delivery.secret, delivery.notice, self._clock()
         )
@@ -208,8 +219,9 @@ class AlertSender:
 
     def _result(self, delivery: Delivery, outcome: Outcome) -> DeliveryResult:
         now = self._clock()
-        is_last = not outcome.is_taken and delivery.attempts >= MAX_ATTEMPTS
+        is_last = not outcome.is_taken and (delivery.is_held or delivery.attempts >= MAX_ATTEMPTS)
         if is_last:
+            count_parked_alert()
             log.warning("alert_parked", project=delivery.project_id, kind=delivery.kind, reason=outcome.answer)
         return DeliveryResult(
             delivery.project_id,

@@ -1,16 +1,17 @@
 """Add, test and remove the targets of a project's alerts, and list their deliveries."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 from uuid import UUID
 
 from sqlmodel import col, delete, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.alerts.channel import Notice, Outcome
-from runtally.alerts.message import ProjectLink, trial_message
+from runtally.alerts.message import Message, ProjectLink, confirmation_message, trial_message
 from runtally.alerts.posting import refused
 from runtally.alerts.registry import Channels
 from runtally.audit import Actor, Change, record
@@ -23,10 +24,46 @@ from runtally.models.alert import Alert, AlertDelivery, AlertKind, AlertTarget, 
 
 MAX_TARGETS = 10
 LISTED = 20
-TEST_PAUSE = timedelta(minutes=1)
-MAX_TESTS = 5
-"""Tests of a project within `TEST_PAUSE`: they may go to strangers, and a form waits for their outcome."""
 TEST_SECONDS = 20.0
+
+
+class _Trial(NamedTuple):
+    """A message that somebody asks for, possibly to a stranger: so there are few."""
+
+    kind: AlertKind
+    action: str
+    compose: Callable[[ProjectLink, str, datetime], Message]
+    pause: timedelta
+    """How soon a target gets no other one."""
+    most: int
+    within: timedelta
+    """How many a project has in which time."""
+    words: str
+
+
+TEST = _Trial(
+    AlertKind.TEST,
+    "alert_target.tested",
+    trial_message,
+    pause=timedelta(minutes=1),
+    most=5,
+    within=timedelta(minutes=1),
+    words="test messages were sent in the last minute; wait a minute for the next",
+)
+# Twice as many as a project may have addresses.
+QUESTION = _Trial(
+    AlertKind.CONFIRMATION,
+    "alert_target.asked",
+    confirmation_message,
+    pause=timedelta(minutes=10),
+    most=2 * MAX_TARGETS,
+    within=timedelta(days=1),
+    words="messages to confirm an address were sent within a day; wait until tomorrow for the next",
+)
+
+
+def _trial_of(target: AlertTarget) -> _Trial:
+    return QUESTION if target.is_unconfirmed else TEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +102,16 @@ class TargetEditor:
         self._clock = clock
 
     async def add_tested(self, by: Actor, project: ProjectLink, new: NewTarget) -> AlertTarget:
-        """Send a test message to the address, and store the target once it was taken.
+        """Send a test message to the address, and store the target once it was taken; a mail address is asked instead.
 
         Raises `UnreachableTargetError`, `InvalidAlertTarget` and `NotFound`. No transaction is open while the message is sent.
         """
         now = self._clock()
         async with self._database.session() as session:
             target = await self._new(session, project.project_id, new, now)
-            alert = await self._new_test(session, by, target, project, now)
+            if target.is_unconfirmed:
+                return await self.add(session, by, project, new)
+            alert = await self._new_trial(session, by, target, project, now)
         outcome = await self._try(target, alert)
         if not outcome.is_taken:
             label = self._channels[target.kind].label
@@ -86,14 +125,20 @@ class TargetEditor:
         return target
 
     async def add_untested(self, by: Actor, project: ProjectLink, new: NewTarget) -> AlertTarget:
-        """Store a target that nothing was sent to. Raises `InvalidAlertTarget` and `NotFound`."""
+        """Store a target without a test. Raises `InvalidAlertTarget` and `NotFound`."""
         async with self._database.session() as session:
-            return await self.add(session, by, project.project_id, new)
+            return await self.add(session, by, project, new)
 
-    async def add(self, session: AsyncSession, by: Actor, project_id: str, new: NewTarget) -> AlertTarget:
-        """Store a target in this transaction. Raises `InvalidAlertTarget` and `NotFound`."""
-        target = await self._new(session, project_id, new, self._clock())
+    async def add(self, session: AsyncSession, by: Actor, project: ProjectLink, new: NewTarget) -> AlertTarget:
+        """Store a target in this transaction, and ask a mail address whether alerts are wanted there.
+
+        Raises `InvalidAlertTarget` and `NotFound`.
+        """
+        now = self._clock()
+        target = await self._new(session, project.project_id, new, now)
         await self._store(session, by, target)
+        if target.is_unconfirmed:
+            await self._queue(session, target, await self._new_trial(session, by, target, project, now))
         return target
 
     async def change(self, session: AsyncSession, by: Actor, target: AlertTarget, new: NewTarget) -> None:
@@ -104,7 +149,7 @@ class TargetEditor:
         record(session, by, self._change("alert_target.changed", target, before=before, after=_facts(target)))
 
     async def queue_test(self, session: AsyncSession, by: Actor, target: AlertTarget, project: ProjectLink) -> bool:
-        """Queue a test alert, unless there was one in the last minute; return whether it was queued.
+        """Queue a test alert, or the question to confirm the address; return false where there was one a moment ago.
 
         Raises `InvalidAlertTarget` where the project had too many.
         """
@@ -112,10 +157,9 @@ class TargetEditor:
         await session.flush()
         # The second of two requests at once waits here, and finds the test of the first.
         await session.refresh(target, with_for_update=True)
-        if await _was_tested(session, target, since=now - TEST_PAUSE):
+        if await _was_tried(session, target, now):
             return False
-        alert = await self._new_test(session, by, target, project, now)
-        session.add(AlertDelivery(project_id=target.project_id, alert_id=alert.id, target_id=target.id, due_at=now))
+        await self._queue(session, target, await self._new_trial(session, by, target, project, now))
         return True
 
     async def remove(self, session: AsyncSession, by: Actor, target: AlertTarget) -> None:
@@ -155,17 +199,19 @@ class TargetEditor:
         session.add(target)
         record(session, by, self._change("alert_target.added", target, after=_facts(target)))
 
-    async def _new_test(
+    async def _new_trial(
         self, session: AsyncSession, by: Actor, target: AlertTarget, project: ProjectLink, now: datetime
     ) -> Alert:
-        """Store a test alert, without a delivery of it. Raises `InvalidAlertTarget` where the project had too many."""
+        """Store a target's trial, without a delivery of it. Raises `InvalidAlertTarget` where the project had too many."""
+        trial = _trial_of(target)
+        # Requests at once are counted one after the other.
         await lock_owner(session, target.project_id)
-        of_project = (Alert.project_id == target.project_id, Alert.kind == AlertKind.TEST)
-        lately = select(func.count()).select_from(Alert).where(*of_project, col(Alert.created_at) > now - TEST_PAUSE)
-        if (await session.exec(lately)).one() >= MAX_TESTS:
-            raise refused(f"{MAX_TESTS} test messages were sent in the last minute; wait a minute for the next.")
+        lately = (Alert.kind == trial.kind, col(Alert.created_at) > now - trial.within)
+        sent = select(func.count()).select_from(Alert).where(Alert.project_id == target.project_id, *lately)
+        if (await session.exec(sent)).one() >= trial.most:
+            raise refused(f"{trial.most} {trial.words}.")
         id_ = uuid7()
-        message = trial_message(project, str(id_), now)
+        message = trial.compose(project, str(id_), now)
         alert = Alert(
             project_id=target.project_id,
             id=id_,
@@ -178,8 +224,15 @@ class TargetEditor:
             created_at=now,
         )
         session.add(alert)
-        record(session, by, self._change("alert_target.tested", target))
+        record(session, by, self._change(trial.action, target))
         return alert
+
+    @staticmethod
+    async def _queue(session: AsyncSession, target: AlertTarget, alert: Alert) -> None:
+        # A delivery of a target that is not there yet would never be sent.
+        await session.flush()
+        at = alert.created_at
+        session.add(AlertDelivery(project_id=target.project_id, alert_id=alert.id, target_id=target.id, due_at=at))
 
     async def _try(self, target: AlertTarget, alert: Alert) -> Outcome:
         kind = AlertKind(alert.kind)
@@ -226,14 +279,15 @@ async def _check_room(session: AsyncSession, target: AlertTarget) -> None:
         raise refused(f"Alerts go to at most {MAX_TARGETS} targets; remove one first.")
 
 
-async def _was_tested(session: AsyncSession, target: AlertTarget, since: datetime) -> bool:
+async def _was_tried(session: AsyncSession, target: AlertTarget, now: datetime) -> bool:
+    trial = _trial_of(target)
     query = select(Alert.id).where(
         AlertDelivery.project_id == target.project_id,
         AlertDelivery.target_id == target.id,
         Alert.project_id == target.project_id,
         Alert.id == AlertDelivery.alert_id,
-        Alert.kind == AlertKind.TEST,
-        col(Alert.created_at) > since,
+        Alert.kind == trial.kind,
+        col(Alert.created_at) > now - trial.pause,
     )
     return (await session.exec(query.limit(1))).first() is not None
 

@@ -24,6 +24,10 @@ OPENED_AT = (TargetKind.PAGERDUTY,)
 """The kinds of targets where an alert opens an incident, which is to be closed once the alert is over."""
 
 
+CONFIRMED_FIRST = (TargetKind.EMAIL,)
+"""The kinds of targets that may be a stranger's: nothing but the question is sent before somebody there confirms it."""
+
+
 class AlertKind(StrEnum):
     BUDGET = "budget"
     """A share of the budget is used."""
@@ -48,6 +52,8 @@ class AlertKind(StrEnum):
     BILL = "bill"
     """A vendor's bill differs by more than an admin tolerates."""
     TEST = "test"
+    CONFIRMATION = "confirmation"
+    """The question whether alerts are wanted at an address."""
 
 
 SWITCHES = (AlertKind.NEW_MODEL, AlertKind.UNPRICED_MODEL)
@@ -88,6 +94,13 @@ class AlertTarget(SQLModel, table=True):
     of_unusual_cost: bool = column("Whether unusual cost is reported as well as the budget.", Boolean)
     weekly_report: bool = column("Whether it gets the weekly report.", Boolean, default=False, server_default="false")
     created_at: datetime = column("When it was added (UTC).", Timestamp)
+    confirmed_at: datetime | None = column(
+        "When somebody at the address confirmed it (UTC); of other channels empty.", Timestamp, default=None
+    )
+
+    @property
+    def is_unconfirmed(self) -> bool:
+        return self.kind in CONFIRMED_FIRST and self.confirmed_at is None
 
 
 class Alert(SQLModel, table=True):

@@ -16,7 +16,7 @@ from runtally.db.database import Database
 from runtally.experiments import edit as experiments
 from tests.assertions import assert_error
 from tests.factories import make_run
-from tests.serving import INGEST_KEY
+from tests.serving import INGEST_KEY, client_of, running_server
 
 BUDGET = {"amountUSD": 400.5, "alertPercents": [80, 100]}
 
@@ -289,6 +289,27 @@ async def test_the_secret_part_of_a_channel_is_never_answered_and_what_is_answer
     hook = {"projectId": project, "address": "https://example.com/alerts"}
     assert (await client.post("/api/alertChannels", json=hook, headers=admin)).json()["secret"].startswith("whsec_")
     assert (await client.delete(path, headers=admin)).status_code == 200
+
+
+async def test_a_mail_address_says_that_it_waits_for_a_confirmation_which_nobody_sends(
+    database_url: str, project: str, admin: dict[str, str]
+) -> None:
+    sent = {"projectId": project, "address": "ada@team.example"}
+    mails: dict[str, Any] = {
+        "SMTP_HOST": "127.0.0.1",
+        "SMTP_PORT": "1",
+        "SMTP_FROM": "r@team.example",
+        "PUBLIC_URL": "http://r.example",
+    }
+    with running_server(database_url, **mails) as server:
+        async with client_of(server.url) as client:
+            made = await client.post("/api/alertChannels", json=sent, headers=admin)
+            again = await client.post("/api/alertChannels", json={**sent, "isUnconfirmed": False}, headers=admin)
+            written = (await client.get("/api/config", params={"project": project}, headers=admin)).json()
+
+    assert (made.status_code, made.json()["isUnconfirmed"]) == (201, True)
+    assert (again.status_code, again.json()) == (200, made.json())
+    assert "isUnconfirmed" not in str(written["resources"]["alertChannels"])
 
 
 async def test_nothing_is_made_for_a_project_that_is_not_there(

@@ -3,11 +3,13 @@
 import re
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from urllib.parse import unquote
 
 import pytest
 from quart import Response
 from quart.typing import TestClientProtocol as Browser
 
+from runtally.alerts.confirming import ConfirmationLinks
 from runtally.db.database import Database
 from runtally.models.user import Role
 from tests.pages.conftest import Invite, Post
@@ -30,6 +32,7 @@ SELECT alert.project_id, alert.id, target.id, 0, now() + interval '1 hour'
   FROM alert
   JOIN alert_targets AS target USING (project_id)
 """
+QUESTION = "SELECT alert_id FROM alert_deliveries WHERE target_id = $1"
 FAILED_TWICE = "UPDATE alert_deliveries SET attempts = 2, answer = 'cannot connect' WHERE project_id = $1"
 TARGET = re.compile(r"/settings/alerts/([\w-]{36})/test")
 
@@ -114,6 +117,51 @@ async def test_a_test_that_does_not_arrive_comes_back_with_the_reason_and_a_way_
 
     assert len(receiver.documents) == 1
     assert "Webhook added without a test." in text_of(await added.get_data(as_text=True))
+
+
+async def test_a_mail_address_waits_until_somebody_there_presses_the_button_of_its_link(
+    database_url: str, database: Database, post: Post, project_id: str
+) -> None:
+    await post()
+    settings = settings_for(
+        database_url,
+        service_dev_mode=True,
+        smtp_host="127.0.0.1",
+        smtp_port=1,
+        smtp_from="r@example.com",
+        public_url="http://localhost",
+    )
+    links, address = ConfirmationLinks.of(settings), f"{project_id}@example.com"
+    assert links is not None
+    async with create_app(settings).test_app() as running:
+        editor = running.app.test_client()  # type: ignore[attr-defined]  # Quart's TestApp holds it.
+        stranger = running.app.test_client()  # type: ignore[attr-defined]
+        of_project, of_all = f"/projects/{project_id}/settings/alerts", "/admin/budgets"
+        for id_, page, path in ((project_id, of_project, of_project), ("", of_all, f"{of_all}/alerts")):
+            assert (await add(editor, path, address)).status_code == 303
+            html = await html_of(editor, page)
+            assert f"once somebody opens the link that was just sent to {address}" in text_of(html)
+            assert "waiting for confirmation" in text_of(html)
+            target_id = re.findall(rf"{path}/([\w-]{{36}})/test", html)[-1]
+            await editor.post(f"{path}/{target_id}/test")
+            assert "The link was sent a moment ago; wait ten minutes" in text_of(await html_of(editor, page))
+
+            async with database.connection() as connection:
+                link = links.url(id_, await connection.fetchval(QUESTION, uuid.UUID(target_id))).removeprefix(
+                    "http://localhost"
+                )
+            opened = await stranger.get(link)
+            assert opened.headers["Referrer-Policy"] == "no-referrer"
+            assert f"Send alerts to {address}" in text_of(await opened.get_data(as_text=True))
+            assert "waiting for confirmation" in await html_of(editor, page)
+            for _ in range(2):
+                confirmed = await stranger.post("/confirm-alerts", form={"token": unquote(link.partition("token=")[2])})
+                assert "Address confirmed" in await confirmed.get_data(as_text=True)
+            assert "waiting for confirmation" not in await html_of(editor, page)
+            await editor.post(f"{path}/{target_id}/remove")
+            gone = await stranger.get(link)
+            assert gone.status_code == 404
+            assert "settings send a new one" in text_of(await gone.get_data(as_text=True))
 
 
 async def test_an_address_that_is_refused_comes_back_with_the_reason(

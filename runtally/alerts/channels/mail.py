@@ -11,11 +11,13 @@ from typing import ClassVar, Self
 
 from runtally.access.users import parse_email
 from runtally.alerts.channel import Channel, Notice, Outcome
+from runtally.alerts.confirming import ConfirmationLinks
 from runtally.alerts.posting import refused
 from runtally.errors import InvalidUser
-from runtally.models.alert import TargetKind
+from runtally.models.alert import AlertKind, TargetKind
 from runtally.settings import Settings, SmtpTls
 
+_NO_LINKS = "its operator can set PUBLIC_URL and SECRET_KEY"
 ANSWER_SECONDS = 15.0
 # A conversation has several answers.
 CONVERSATION_SECONDS = 60.0
@@ -88,6 +90,7 @@ class Mail(Channel):
     """E-mail to one address. Without SMTP settings no address is accepted, and nothing is sent to stored ones."""
 
     mailer: Mailer | None
+    links: ConfirmationLinks | None
     kind: ClassVar = TargetKind.EMAIL
     label: ClassVar = "Mail"
 
@@ -100,6 +103,8 @@ class Mail(Channel):
             raise refused(error.message) from None
         if self.mailer is None:
             raise refused("This server sends no mail; its operator can set SMTP_HOST and SMTP_FROM.")
+        if self.links is None:
+            raise refused(f"This server cannot ask for a confirmation; {_NO_LINKS}.")
         return address
 
     def mask(self, address: str) -> str:
@@ -109,5 +114,11 @@ class Mail(Channel):
     async def send(self, address: str, _secret: str | None, notice: Notice, now: datetime) -> Outcome:
         if self.mailer is None:
             return Outcome.failed("this server sends no mail: SMTP_HOST and SMTP_FROM are not set")
-        text = f"{notice.text}\n\n{notice.url}" if notice.url else notice.text
+        url = notice.url
+        if notice.kind is AlertKind.CONFIRMATION:
+            if self.links is None:
+                return Outcome.failed(f"no link can be made: {_NO_LINKS}")
+            # Made here, so that what is stored confirms nothing.
+            url = self.links.url(notice.project_id, notice.alert_id)
+        text = f"{notice.text}\n\n{url}" if url else notice.text
         return await self.mailer.send(address, notice.id, notice.title, text, now)

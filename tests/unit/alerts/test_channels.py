@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from runtally.alerts.channels.mail import Mailer
+from runtally.alerts.confirming import ConfirmationLinks
 from runtally.alerts.posting import mask_url
 from runtally.alerts.registry import Channels
 from runtally.errors import InvalidAlertTarget
@@ -26,7 +27,8 @@ CONNECTOR = "https://acme.webhook.office.com/webhookb2/00@00/IncomingWebhook/sec
 @pytest.fixture
 async def channels() -> AsyncIterator[Channels]:
     mailer = Mailer("localhost", 25, "runtally@example.com", SmtpTls.OFF, None, None)
-    async with Channels.opened(mailer, allow_private=False) as opened:
+    links = ConfirmationLinks("https://runtally.example", [b"key"])
+    async with Channels.opened(mailer, links, allow_private=False) as opened:
         yield opened
 
 

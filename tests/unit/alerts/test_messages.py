@@ -121,7 +121,7 @@ async def test_no_name_in_an_alert_writes_a_line_turns_the_text_or_becomes_a_lin
     posts, mailer = Posts(), Kept("h", 25, "r@example.com", SmtpTls.OFF, None, None)
     for message in hostile_messages():
         notice = Notice(uuid7(), HOSTILE, message.kind, 100, message.title, message.text, message.document)
-        outcome = await Channels(posts, mailer).send(kind, ADDRESSES[kind], "whsec_AAAA", notice, NOW)
+        outcome = await Channels(posts, mailer, None).send(kind, ADDRESSES[kind], "whsec_AAAA", notice, NOW)
         assert outcome.is_taken, outcome.answer
 
     shown = [text for body in posts.bodies for text in texts_of(json.loads(body))]

@@ -21,7 +21,7 @@ from runtally.usage.deleted_queries import read_deleted
 from webapp import words
 from webapp.form import Form, sent_form
 from webapp.pages.admin.frame import Frame, frame
-from webapp.pages.project.alerts import AddedChannel, AlertsPart, add_channel, alerts_part
+from webapp.pages.project.alerts import AddedChannel, AlertsPart, add_channel, alerts_part, said_of_new, sent_trial
 from webapp.pages.project.budget_line import BudgetLine, basis_of, budget_line
 from webapp.pages.project.budgets import (
     FORM,
@@ -100,15 +100,27 @@ async def add_target() -> ResponseReturnValue:
     """Send alerts on these budgets to an address, if the test message arrives or was not wanted."""
     project = project_link(ALL_PROJECTS_KEY, ALL_NAME, services().settings.public_url)
     target, changes = await add_channel(services().cells.main.alert_targets, project)
+    said = "" if target is None else said_of_new(target, is_tested=not (await sent_form(FORM.id)).value("untested"))
     if target is not None and target.secret is None:
-        return _back(f"{services().channels[target.kind].label} added.")
+        return _back(said)
     page = await _page()
     if target is None:
         return await render(replace(page, alerts=replace(page.alerts, **changes)), 422)
-    shown = AddedChannel("Webhook added.", target.secret or "")
+    shown = AddedChannel(said, target.secret or "")
     response = await render(replace(page, alerts=replace(page.alerts, added=shown)))
     response.headers["Cache-Control"] = "no-store"
     return response
+
+
+@blueprint.post("/admin/budgets/alerts/<uuid:target_id>/test")
+@admin
+async def send_test(target_id: UUID) -> ResponseReturnValue:
+    """Send a test alert, or once more the question to confirm the address."""
+    project = project_link(ALL_PROJECTS_KEY, ALL_NAME, services().settings.public_url)
+    async with services().cells.main.database.session() as session:
+        target = await targets.get_target(session, ALL_PROJECTS_KEY, target_id)
+        said = await sent_trial(services().cells.main.alert_targets, session, target, project)
+    return _back(said)
 
 
 @blueprint.post("/admin/budgets/alerts/<uuid:target_id>/remove")

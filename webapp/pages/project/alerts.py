@@ -14,6 +14,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from api.current import actor, services
 from runtally.access import projects
 from runtally.alerts import rule_edit, targets
+from runtally.alerts.confirming import UNCONFIRMED
 from runtally.alerts.evaluator import project_link
 from runtally.alerts.message import ProjectLink
 from runtally.alerts.registry import Channels
@@ -41,6 +42,9 @@ class TargetRow(Struct, frozen=True):
     kind: str
     address: str
     of: str
+    state: str
+    trial: str
+    """What its button does."""
 
 
 class LogRow(Struct, frozen=True):
@@ -112,7 +116,27 @@ def _target(target: AlertTarget, channels: Channels) -> TargetRow:
     of = "budget and unusual cost" if target.of_unusual_cost else "budget"
     of += ", weekly report" if target.weekly_report else ""
     channel = channels[target.kind]
-    return TargetRow(str(target.id), channel.label, channel.mask(target.address), of)
+    return TargetRow(str(target.id), channel.label, channel.mask(target.address), of, *_trial(target))
+
+
+def _trial(target: AlertTarget) -> tuple[str, str]:
+    return ("waiting for confirmation", "Send the link again") if target.is_unconfirmed else ("", "Send a test")
+
+
+def said_of_new(target: AlertTarget, *, is_tested: bool) -> str:
+    """Say what became of a channel that was added."""
+    label = services().channels[target.kind].label
+    if target.is_unconfirmed:
+        return f"{label} added: alerts go there once somebody opens the link that was just sent to {target.address}."
+    return f"{label} added{': the test message arrived' if is_tested else ' without a test'}."
+
+
+async def sent_trial(editor: TargetEditor, session: AsyncSession, target: AlertTarget, project: ProjectLink) -> str:
+    """Queue a test of the channel, or once more the question to confirm it, and say so."""
+    what, pause = ("a test", "a minute") if not target.is_unconfirmed else ("the link", "ten minutes")
+    if await editor.queue_test(session, actor(), target, project):
+        return f"Sending {what}."
+    return f"{what.capitalize()} was sent a moment ago; wait {pause} for the next."
 
 
 def _log(
@@ -128,7 +152,8 @@ def _log(
             _state(delivery),
             delivery.answer or "",
             is_failing=delivery.delivered_at is None and delivery.answer is not None,
-            is_given_up=delivery.parked_at is not None,
+            # What was held back goes out once the address is confirmed.
+            is_given_up=delivery.parked_at is not None and delivery.answer != UNCONFIRMED,
         )
         for delivery, alert, target in log
     )
@@ -138,6 +163,8 @@ def _state(delivery: AlertDelivery) -> str:
     tries = "1 try" if delivery.attempts == 1 else f"{delivery.attempts} tries"
     if delivery.is_open is False:
         return _closing_state(delivery, tries)
+    if delivery.answer == UNCONFIRMED:
+        return "not sent"
     if delivery.delivered_at is not None:
         return "delivered" if delivery.attempts <= 1 else f"delivered after {tries}"
     if delivery.parked_at is not None:
@@ -187,8 +214,7 @@ async def add(project_id: str) -> ResponseReturnValue:
     target, changes = await add_channel(editor, project)
     if target is None:
         return await _with(project_id, 422, **changes)
-    label, is_tested = services().channels[target.kind].label, not (await sent_form()).value("untested")
-    said = f"{label} added{': the test message arrived' if is_tested else ' without a test'}."
+    said = said_of_new(target, is_tested=not (await sent_form()).value("untested"))
     if target.secret is None:
         return _back(project_id, said)
     response = await _with(project_id, added=AddedChannel(said, target.secret))
@@ -199,14 +225,12 @@ async def add(project_id: str) -> ResponseReturnValue:
 @blueprint.post(f"{PATH}/alerts/<uuid:target_id>/test")
 @project_editor
 async def send_test(project_id: str, target_id: UUID) -> ResponseReturnValue:
-    """Send a test alert; the log shows its result."""
-    project = await _project(project_id)
-    async with services().cells.of(project_id).database.session() as session:
+    """Send a test alert, or once more the question to confirm the address; the log shows its result."""
+    project, cell = await _project(project_id), services().cells.of(project_id)
+    async with cell.database.session() as session:
         target = await targets.get_target(session, project_id, target_id)
-        is_sent = await services().cells.of(project_id).alert_targets.queue_test(session, actor(), target, project)
-    return _back(
-        project_id, "Sending a test." if is_sent else "A test was sent a moment ago; wait a minute for the next."
-    )
+        said = await sent_trial(cell.alert_targets, session, target, project)
+    return _back(project_id, said)
 
 
 @blueprint.post(f"{PATH}/alerts/<uuid:target_id>/remove")
