@@ -69,7 +69,7 @@ async def test_past_runs_are_repriced_after_a_look_at_what_changes(
     await post(make_run(provider=provider, model="large", inputTokens=1_000_000, outputTokens=0))
     price = await saved(reader, provider, f"{price}/correct", input_per_million="4")
     entry = await html_of(reader, price)
-    assert "/admin/prices/repricing" in entry
+    assert f'href="/admin/prices/repricing?provider={provider}&amp;model=large"' in entry
     assert f"{provider} large 1 run in 90 days" in text_of(entry)
 
     made = await reader.post("/admin/prices/repricing", form={"project": project_id, "since": "2026-01-01"})

@@ -2,6 +2,7 @@
 
 import re
 from html import unescape
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import pytest
@@ -28,6 +29,22 @@ async def created(member: Browser, project_id: str, **form: str) -> str:
     assert response.status_code == 303, await response.get_data(as_text=True)
     html = await html_of(member, f"/projects/{project_id}/settings/links")
     return unescape(re.findall(r"http://localhost(/shared/[\w-]+)", html)[0])
+
+
+async def test_a_link_opens_the_page_that_was_shared_with_its_range_filter_and_grouping(
+    member: Browser, stranger: Browser, project_id: str
+) -> None:
+    query = "range=30d&model=acme-large&by=metadata.feature"
+    html = await html_of(member, f"/projects/{project_id}?{query}")
+    [settings] = re.findall(r'href="(/projects/[^"]+/settings/links\?here=[^"]+)"', html)
+    [form] = re.findall(r'action="(/projects/[^"]+/settings/links\?[^"]+)"', await html_of(member, unescape(settings)))
+
+    response = await member.post(unescape(form), form={"name": "board"})
+
+    [path] = re.findall(r"http://localhost(/shared/[^<]+)<", await html_of(member, response.headers["Location"]))
+    assert urlsplit(unescape(path)).query == query
+    opened = await stranger.get(unescape(path))
+    assert opened.headers["Location"] == f"/projects/{project_id}?{query}"
 
 
 async def test_a_link_opens_the_project_for_reading_and_nothing_else(
@@ -277,7 +294,7 @@ async def test_a_search_offers_a_link_only_what_it_opens(
     html = await html_of(stranger, f"/find?q={text.format(id=project_id)}")
     results = "".join(re.findall(r"<ul class=.find-results.>.*?</ul>", html, re.DOTALL))
 
-    urls = [unescape(url) for url in re.findall(r'href="([^"]+)"', results)]
+    urls = [unescape(url) for url in re.findall(r'href="([^"#]+)"', results)]
     assert urls or text in {"run", "what"}
     assert [(url, status) for url in urls if (status := (await stranger.get(url)).status_code) != 200] == []
 

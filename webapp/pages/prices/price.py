@@ -14,7 +14,9 @@ from runtally.errors import InvalidPrice
 from runtally.models.price import Match, PriceEntry
 from runtally.pricing import entries, registry
 from runtally.pricing.draft import Draft, amounts_of, read_time
+from runtally.pricing.queries import UsedModel
 from webapp import formats
+from webapp.addresses import address_of
 from webapp.form import Form, sent_form
 from webapp.formats import change
 from webapp.pages.prices.frame import (
@@ -211,6 +213,7 @@ def _end_form(entry: PriceEntry) -> Form:
 
 async def _page(session: AsyncSession, entry: PriceEntry, end_form: Form | None = None) -> PricePage:
     now = services().clock()
+    used = await _used(entry, now)
     return PricePage(
         frame=prices_frame("prices.prices"),
         id=entry.id or 0,
@@ -223,25 +226,28 @@ async def _page(session: AsyncSession, entry: PriceEntry, end_form: Form | None 
         note=entry.note,
         variants=tuple(one.text for one in variants_of(entry)),
         history=story_of(await entries.list_history(session, entry), now),
-        used=await _used(entry, now),
+        used=tuple((f"{one.provider} {one.model}", formats.runs(one.runs)) for one in used),
         days=registry.USED_WITHIN.days,
-        reprice_url=_reprice_url(entry),
+        reprice_url=_reprice_url(entry, used),
         end_form=end_form or _end_form(entry),
     )
 
 
-async def _used(entry: PriceEntry, now: datetime) -> tuple[tuple[str, str], ...]:
+async def _used(entry: PriceEntry, now: datetime) -> tuple[UsedModel, ...]:
     # Read from the main database, for a reader who has just saved the price.
     await services().prices.refresh()
     async with services().cells.snapshots(None, is_current=True) as snapshots:
-        found = await registry.list_priced_by(snapshots, services().prices.book, entry, now)
-    return tuple((f"{one.provider} {one.model}", formats.runs(one.runs)) for one in found)
+        return await registry.list_priced_by(snapshots, services().prices.book, entry, now)
 
 
-def _reprice_url(entry: PriceEntry) -> str:
+def _reprice_url(entry: PriceEntry, used: Sequence[UsedModel]) -> str:
+    """Return the form for the runs that the entry prices; of several models it leaves the model open."""
+    names = {"provider": {one.provider for one in used}, "model": {one.model for one in used}}
+    only = {part: next(iter(values)) for part, values in names.items() if len(values) == 1}
     texts = Draft.of(entry).texts
     since, until = texts["effective_from"] or None, texts["effective_to"] or None
-    return url_for("repricing.repricings", project=entry.project_id, since=since, until=until)
+    query = {"project": entry.project_id, "since": since, "until": until, **only}
+    return address_of("repricing.repricings", query)
 
 
 def _facts(entry: PriceEntry) -> tuple[tuple[str, str], ...]:

@@ -2,12 +2,12 @@
 
 from datetime import datetime, timedelta
 from typing import ClassVar
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 from uuid import UUID
 
 from msgspec import Struct
 from msgspec.structs import replace
-from quart import Blueprint, Response, request, url_for
+from quart import Blueprint, Response, request
 from quart.typing import ResponseReturnValue
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -20,7 +20,7 @@ from runtally.audit import Actor, ActorKind
 from runtally.errors import InvalidCredentials, InvalidLink, InvalidName, PasswordsBusy, RateLimited
 from runtally.models.project import SharedLink
 from webapp import formats, sessions
-from webapp.addresses import here, path_to, url_of
+from webapp.addresses import address_of, here, path_to, url_of
 from webapp.form import Form, sent_form
 from webapp.pages.project.settings import PATH, SettingsPage, back_to
 from webapp.rendering import Page, render, render_refused, see_other
@@ -55,6 +55,8 @@ class SharingPage(SettingsPage, frozen=True):
     fragment: ClassVar[str] = "project/settings/sharing.html"
 
     links: tuple[LinkRow, ...]
+    here: str | None
+    """The page that is shared: what its query chooses, the links choose."""
     form: Form = FORM
     expiries: tuple[tuple[str, str], ...] = EXPIRIES
 
@@ -106,7 +108,8 @@ async def create(project_id: str) -> ResponseReturnValue:
             )
         except InvalidName as error:
             return await render(replace(page, form=form.refused(error, "name")), 422)
-    return back_to(SECTION, project_id, f"Link created: {link.name}. Copy its address below.")
+    address = address_of(SECTION, {"here": request.args.get("here")}, project_id=project_id)
+    return see_other(address, flash=f"Link created: {link.name}. Copy its address below.")
 
 
 @blueprint.post(f"{PATH}/links/<uuid:link_id>/remove")
@@ -209,10 +212,11 @@ async def _page(session: AsyncSession, cell: AsyncSession, project_id: str) -> S
     """Return the page. Raises `NotFound`."""
     project, now = await projects.get(cell, project_id), services().clock()
     links = await shared_links.list_links(session, project_id)
-    return SharingPage(project, SECTION, tuple(_row(one, now) for one in links))
+    shared = request.args.get("here")
+    return SharingPage(project, SECTION, tuple(_row(one, shared or "", now) for one in links), shared)
 
 
-def _row(link: SharedLink, now: datetime) -> LinkRow:
+def _row(link: SharedLink, shared: str, now: datetime) -> LinkRow:
     is_open = link.expires_at is None or link.expires_at > now
     if link.expires_at is None:
         state = "never expires"
@@ -221,7 +225,9 @@ def _row(link: SharedLink, now: datetime) -> LinkRow:
     return LinkRow(
         id=str(link.id),
         name=link.name,
-        address=url_of(url_for("shared_links.open_link", token=link.token)),
+        address=url_of(
+            address_of("shared_links.open_link", dict(parse_qsl(shared.partition("?")[2])), token=link.token)
+        ),
         state=state,
         has_password=link.password_hash is not None,
         created=f"created {formats.ago(link.created_at, now)} by {link.created_by}",
