@@ -3,6 +3,7 @@
 import os
 import pty
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -122,6 +123,30 @@ def test_a_worker_that_dies_is_replaced_at_once_with_a_line_in_the_log_and_a_cou
 
     assert all(said in errors for said in ("worker_replaced", f"pid={worker}", "ended by SIGKILL"))
     assert "runtally_workers_replaced_total 1.0" in metrics
+
+
+def test_a_parent_that_cannot_start_a_worker_tries_again_and_one_that_fails_takes_its_workers_along(
+    settings: Settings,
+) -> None:
+    files = resource.RLIMIT_NOFILE
+    with serving(settings.data_dir, "--workers", "2") as (process, url):
+        until(lambda: len(workers_of(process.pid)) > 1)
+        limits = resource.prlimit(process.pid, files, (3, resource.prlimit(process.pid, files)[1]))
+        kill(workers_of(process.pid)[0])
+        assert process.stderr is not None
+        assert "worker_not_started" in process.stderr.readline()
+        assert is_live(url)
+        resource.prlimit(process.pid, files, limits)
+        until(lambda: len(workers_of(process.pid)) > 1)
+        workers = workers_of(process.pid)
+        resource.prlimit(process.pid, files, (3, limits[1]))
+        # It asks for one more worker, which fails in a place that nobody thought of.
+        process.send_signal(signal.SIGTTIN)
+        _, errors = process.communicate(timeout=END_SECONDS)
+
+    assert process.returncode != 0
+    assert "Traceback" in errors
+    assert not any(is_running(pid) for pid in workers)
 
 
 def test_a_run_survives_a_kill_of_the_service_and_nothing_keeps_the_next_start(settings: Settings) -> None:

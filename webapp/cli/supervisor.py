@@ -56,7 +56,13 @@ def supervise(settings: Settings, listener: socket.socket, greeting: str) -> Non
     with sharing(settings.data_dir):
         workers = Workers(serving(settings.web_concurrency), sockets=[listener])
         with greeting_once_up(settings.own_url(listener.getsockname()[1]), greeting):
-            workers.run()
+            try:
+                workers.run()
+            except BaseException:
+                # Python waits at its end for those that it started: without a parent they would serve on, and keep the port.
+                workers.terminate_all()
+                workers.join_all()
+                raise
     if any(process.exitcode == STARTUP_FAILURE for process in workers.processes):
         raise RuntallyError(NOT_STARTED)
 
@@ -127,8 +133,9 @@ class Workers(Multiprocess):
 
     def _replaced(self, index: int) -> bool:
         """Return whether a new worker serves in the place of one, which goes on otherwise."""
-        new = Process(self.config, self.sockets)
-        new.start()
+        new = self._started()
+        if new is None:
+            return False
         if new.wait_until_ready(WORKER_START_SECONDS, self.should_exit):
             self.processes[index] = new
             return True
@@ -137,6 +144,17 @@ class Workers(Multiprocess):
         if not self.should_exit.is_set():
             log.error("restart_given_up", pid=new.pid, reason=f"not ready within {WORKER_START_SECONDS} s")
         return False
+
+    def _started(self) -> Process | None:
+        """Return a new worker; None where the system has no memory or files for it, which it may have at the next check."""
+        try:
+            # Its pipes are files too.
+            new = Process(self.config, self.sockets)
+            new.start()
+        except OSError as error:
+            log.error("worker_not_started", reason=error.strerror)  # noqa: TRY400  # Its words say all.
+            return None
+        return new
 
     def join_all(self) -> None:
         """Wait for the workers to end, and kill those that do not."""
@@ -163,10 +181,11 @@ class Workers(Multiprocess):
                 log.error("worker_did_not_start", pid=process.pid)
                 self.should_exit.set()
                 return
+            new = self._started()
+            if new is None:
+                continue
             log.warning("worker_replaced", pid=process.pid, reason=reason)
             count_replaced_worker()
-            new = Process(self.config, self.sockets)
-            new.start()
             self.processes[index] = new
 
     def _reason_to_replace(self, process: Process) -> str | None:
