@@ -4,12 +4,12 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
 from runtally.alerts.evaluator import EXPIRED_AT_ONCE, expire_alerts
-from runtally.clock import Clock
+from runtally.clock import Clock, ClockWatch
 from runtally.db.database import Database
 from runtally.errors import RuntallyError, StoreUnavailable
 from runtally.limits.limiter import delete_idle_keys
@@ -142,6 +142,15 @@ def job(name: str, work: Callable[[], Awaitable[object]]) -> Job:
     return long_job(name, once)
 
 
+def deleting(job: Job, watch: ClockWatch) -> Job:
+    """Return a job that deletes by the clock, which waits while the clock is not to be trusted."""
+
+    async def work(stop: asyncio.Event) -> bool:
+        return watch.is_steady() and await job.work(stop)
+
+    return replace(job, work=work)
+
+
 def merge_job(database: Database, clock: Clock) -> Job:
     """Merge the sums that wait."""
 
@@ -151,7 +160,7 @@ def merge_job(database: Database, clock: Clock) -> Job:
     return job("merge", work)
 
 
-def chores(database: Database, clock: Clock) -> Sequence[Job]:
+def chores(database: Database, clock: Clock, watch: ClockWatch) -> Sequence[Job]:
     """Return the jobs of every database of projects that need nothing but it."""
 
     async def merge_dimensions() -> None:
@@ -171,8 +180,8 @@ def chores(database: Database, clock: Clock) -> Sequence[Job]:
         merge_job(database, clock),
         job("merge dimensions", merge_dimensions),
         job("tracked keys", change_key),
-        job("expire buckets", expire),
-        job("expire alerts", expire_old_alerts),
+        deleting(job("expire buckets", expire), watch),
+        deleting(job("expire alerts", expire_old_alerts), watch),
     )
 
 

@@ -17,7 +17,7 @@ from runtally.alerts.targets import TargetEditor
 from runtally.archive.archive import Archive
 from runtally.archive.groups import ArchivedGroupReader
 from runtally.archive.reading import ArchivedRuns
-from runtally.clock import Clock
+from runtally.clock import Clock, ClockWatch
 from runtally.db.database import Database, reporting_database
 from runtally.db.probe import Watch
 from runtally.db.replica import Reader
@@ -25,7 +25,7 @@ from runtally.directory import Membership
 from runtally.experiments.shared import SharedVerdicts
 from runtally.ingest.accept import Ingest
 from runtally.ingest.writer import Writer
-from runtally.jobs import chores, job, long_job, running
+from runtally.jobs import chores, deleting, job, long_job, running
 from runtally.names import LiveNames
 from runtally.otlp.clients import ClientCounts
 from runtally.otlp.receive import Receiver
@@ -147,13 +147,15 @@ class Cell:
             ingest = Ingest(writer, prices, retention, names, settings, clock)
             clients = ClientCounts(clock)
             archive = Archive.of(settings, working, clock)
+            watch = ClockWatch(clock)
+            dropper = Dropper(working, settings.retention_days, clock, archive)
             jobs = [
-                *chores(working, clock),
+                *chores(working, clock, watch),
                 job("unpriced", unpriced.work),
                 job("retention rules", retention.refresh),
                 job("names", names.refresh),
                 job("otlp clients", partial(clients.write, working)),
-                long_job("retention", Dropper(working, settings.retention_days, clock, archive).work),
+                deleting(long_job("retention", dropper.work), watch),
                 job(
                     "evaluate alerts",
                     AlertEvaluator(working, clock, settings.public_url, further, names, control).evaluate,

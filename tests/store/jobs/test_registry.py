@@ -9,7 +9,7 @@ import pytest
 from runtally.alerts.evaluator import AlertEvaluator
 from runtally.alerts.registry import Channels
 from runtally.alerts.sender import AlertSender
-from runtally.clock import system_clock
+from runtally.clock import ClockWatch, system_clock
 from runtally.db.database import Database
 from runtally.db.migrate import upgrade
 from runtally.db.schema import LIVE
@@ -65,7 +65,7 @@ async def test_every_job_waits_for_the_tables(unmigrated: Database, unmigrated_u
     jobs = [
         job("prices", prices.refresh),
         expire_limits_job(unmigrated),
-        *chores(unmigrated, system_clock),
+        *chores(unmigrated, system_clock, ClockWatch(system_clock)),
         job("evaluate alerts", evaluator.evaluate),
         job("send alerts", sender.work),
     ]
