@@ -30,6 +30,7 @@ HOMES: Mapping[str, Home] = {
             "team_projects",
             "group_roles",
             "sessions",
+            "secret_key_fingerprints",
             "invitations",
             "api_keys",
             "shared_links",

@@ -103,6 +103,15 @@ class Session(SQLModel, table=True):
     expires_at: datetime = column("When it ends, however busy it is (UTC).", Timestamp)
 
 
+class SecretKeyFingerprint(SQLModel, table=True):
+    """A SECRET_KEY with which the service was started, by a keyed hash that tells nothing of it."""
+
+    __tablename__ = "secret_key_fingerprints"
+
+    fingerprint: bytes = column("HMAC-SHA256 of a constant, keyed with it; its first 16 bytes.", LargeBinary, key=True)
+    first_at: datetime = column("When the service first started with it (UTC).", Timestamp)
+
+
 class Invitation(SQLModel, table=True):
     """A link that works once: to create an account, or to set a new password."""
 

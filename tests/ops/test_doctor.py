@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from pydantic import SecretStr
 from sqlalchemy.engine import make_url
 
 from runtally import extras
+from runtally.access.secret_keys import remember
 from runtally.clock import system_clock
 from runtally.db import connecting
 from runtally.db.database import Database
@@ -309,6 +311,19 @@ def test_a_secret_that_is_replaced_keeps_the_hashes_of_names_or_is_a_warning(emp
     assert states_of(result)["NAMES_SECRET"] == "warn"
     assert "set it to the last SECRET_KEY before you remove that" in message_of(result, "NAMES_SECRET")
     assert "NAMES_SECRET" not in states_of(kept)
+
+
+async def test_another_secret_key_than_that_of_the_last_start_is_a_warning(empty_database_url: str) -> None:
+    async with Database(empty_database_url) as database, database.connection() as connection:
+        await remember(connection, [SecretStr(KEY)], system_clock())
+
+    same, other = [
+        await asyncio.to_thread(runtally, "doctor", empty_database_url, SECRET_KEY=key) for key in (KEY, f"{KEY}-other")
+    ]
+
+    assert "SECRET_KEY is not the one of before" not in same.output
+    assert "start with both, SECRET_KEY=new,old." in other.output
+    assert f"{KEY}-other" not in other.output
 
 
 def test_settings_that_need_each_other_are_named_together(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import click
 
+from runtally.access import secret_keys
 from runtally.archive.archive import Archive
 from runtally.clock import system_clock
 from runtally.db.database import Database
@@ -84,6 +85,8 @@ async def _examine_database(url: str, settings: Settings) -> list[Finding]:
         if await is_current(connection):
             archive = await examine_archive(Archive.of(settings, database, system_clock), connection)
             findings += [archive] if archive else []
+            if await secret_keys.is_replaced(connection, settings.secret_key, system_clock()):
+                findings.append(Finding("SECRET_KEY", State.WARN, secret_keys.CHANGED))
             findings.append(await _examine_sums(database))
         return findings
 

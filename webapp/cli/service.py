@@ -13,6 +13,7 @@ import click
 import uvicorn
 
 from runtally import BUILD
+from runtally.access import secret_keys
 from runtally.access.invitations import set_up
 from runtally.clock import system_clock
 from runtally.data_dir import kept_secrets
@@ -226,6 +227,8 @@ async def _set_up_token(settings: Settings, url: str) -> str | None:
                 # Where the tables could not be made, which was said above, there is nobody to make an account for.
                 if await version_of(connection, CONTROL) is None:
                     return None
+                if await secret_keys.remember(connection, settings.secret_key, system_clock()):
+                    click.echo(f"Warning: {secret_keys.CHANGED}", err=True)
             await refuse_unnamed_cells(database, settings)
             if settings.service_dev_mode or not settings.secret_key:
                 return None
