@@ -40,6 +40,8 @@ class Change:
 
     total_usd: Decimal
     drivers: tuple[Driver, ...]
+    turned_usd: Decimal = ZERO
+    """What values that were not used before and those no longer used, as releases that take turns, come to together."""
 
 
 def change_of(now: Summary, before: Summary) -> Change | None:
@@ -58,7 +60,8 @@ def change_of(now: Summary, before: Summary) -> Change | None:
             break
         found.append(driver)
         explained += abs(driver.change_usd)
-    return Change(now.total.cost_usd - before.total.cost_usd, tuple(found))
+    turned_usd = sum((driver.change_usd for driver in drivers if driver.is_new or driver.is_gone), ZERO)
+    return Change(now.total.cost_usd - before.total.cost_usd, tuple(found), turned_usd)
 
 
 def _values(summary: Summary) -> Mapping[str, Totals]:

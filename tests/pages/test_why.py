@@ -102,18 +102,20 @@ async def test_a_user_who_is_new_is_named_before_many_who_spend_little(
     assert f"User bob not used before not used before +$2.00 {NOTHING} {NOTHING} +$2.00" in text
 
 
-async def test_a_release_that_took_the_place_of_another_one_comes_last(
-    reader: Browser, post: Post, project_id: str
+@pytest.mark.parametrize("earlier", [1, 8])
+async def test_a_release_that_took_the_place_of_others_comes_last(
+    reader: Browser, post: Post, project_id: str, earlier: int
 ) -> None:
     def run(days: int, dollars: float, release: str) -> dict[str, Any]:
         metadata = {"feature": "chat", "release": release}
         return make_run(timestamp=ago(days=days), provider="zeta", model="z1", costUSD=dollars, metadata=metadata)
 
-    await post(run(15, 4, "1"), run(9, 4, "1"), run(1, 5, "2"))
+    await post(run(15, 4, "0"), *(run(9, 4 / earlier, f"0.{number}") for number in range(earlier)), run(1, 5, "2"))
 
-    names = list(links(await part_of(reader, f"/why?project={project_id}")))
+    html = await part_of(reader, f"/why?project={project_id}")
 
-    assert names == ["z1", "chat", "2"]
+    assert list(links(html)) == ["z1", "chat", "2"]
+    assert "not used before, in place of others" in text_of(html)
 
 
 async def test_without_anything_before_it_says_so(reader: Browser, post: Post, project_id: str) -> None:

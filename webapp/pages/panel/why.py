@@ -47,6 +47,14 @@ class Cause(Struct, frozen=True):
     weight_usd: Decimal
     """The size of the change; where values take turns, as releases do, of what came and what went together."""
 
+    @property
+    def reason(self) -> str:
+        """Why the cost of the value changed, and whether others changed the other way for it."""
+        reason = reason_of(self.driver)
+        if self.weight_usd > abs(self.driver.change_usd) / 2:
+            return reason
+        return f"{reason}, {'in place of others' if self.driver.is_new else 'others in its place'}"
+
 
 class WhyPage(Page, frozen=True):
     """The causes, the greatest first; without any it says why there are none."""
@@ -120,9 +128,8 @@ async def _change(reader: UsageReader, view: View, dimension: Dimension) -> Chan
 def _causes(dimension: Dimension, change: Change) -> tuple[Cause, ...]:
     """Return the value that changed most; runs without one, and all others, are no cause."""
     named = (one for one in change.drivers if one.value not in {NO_VALUE, OTHER})
-    turned_usd = sum((one.change_usd for one in change.drivers if one.is_new or one.is_gone), Decimal())
     return tuple(
-        Cause(dimension, one, abs(turned_usd if one.is_new or one.is_gone else one.change_usd))
+        Cause(dimension, one, abs(change.turned_usd if one.is_new or one.is_gone else one.change_usd))
         for one in islice(named, 1)
     )
 
@@ -169,7 +176,7 @@ def _table(view: View, causes: Sequence[Cause], names: Mapping[str, str]) -> Tab
         return Head(
             name=words.value_name(one.dimension, one.driver.value, names),
             note=_capital(words.label_of(one.dimension)),
-            summary=reason_of(one.driver),
+            summary=one.reason,
             url=_url(view, one),
         )
 
@@ -177,7 +184,7 @@ def _table(view: View, causes: Sequence[Cause], names: Mapping[str, str]) -> Tab
         return Cell(text=formats.money_apart(usd, money) if usd else formats.NOTHING)
 
     columns: tuple[Column[Cause], ...] = (
-        Column("Why", lambda one: reason_of(one.driver), "fold"),
+        Column("Why", lambda one: one.reason, "fold"),
         Column("Runs", lambda one: amount(one.driver.by_runs_usd)),
         Column("Tokens a run", lambda one: amount(one.driver.by_tokens_usd)),
         Column("Price", lambda one: amount(one.driver.by_price_usd)),
