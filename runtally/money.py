@@ -30,6 +30,11 @@ def in_proportion(amount: Decimal, part: int, whole: int) -> Decimal:
     return to_usd(share)
 
 
+def converted(amount: Decimal, rate: Decimal) -> Decimal:
+    """Return an amount at a rate with all its digits: what parts are worth is what their sum is worth."""
+    return _CONTEXT.multiply(amount, rate)
+
+
 def to_price(per_million: Decimal) -> Decimal:
     """Round a price per million tokens half-even to 6 decimals."""
     return per_million.quantize(_PRICE_STEP, context=_CONTEXT)

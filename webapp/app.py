@@ -15,7 +15,7 @@ from api.current import EXTENSION
 from runtally.errors import SettingsError
 from runtally.services import Services
 from runtally.settings import Settings
-from webapp import assets, caching, form, project_pages, rendering, security, sessions, zone
+from webapp import assets, caching, currency, form, project_pages, rendering, security, sessions, zone
 from webapp.charts import specs
 from webapp.server import bodies, heads, hosts, lingering, tracing
 from webapp.server.fast_path import FastPath
@@ -37,6 +37,7 @@ def create_app(settings: Settings) -> Quart:
 
     app.before_request(tracing.begin)
     app.before_request(zone.begin)
+    app.before_request(currency.begin)
     app.before_request(hosts.refuse_other_spellings)
     app.before_request(hosts.check_host)
     app.before_request(security.check_csrf)

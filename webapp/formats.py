@@ -1,6 +1,7 @@
 """Format numbers, money and times for people. Pure; templates use these as filters, charts for ticks and tooltips.
 
-Times are written in the zone that they have. Month and day names are English whatever the server's locale.
+Amounts of dollars are written in the currency of the page, but for prices and exact amounts, which stay dollars. Times are
+written in the zone that they have. Month and day names are English whatever the server's locale.
 A change against the previous period is an arrow, a size, and words.
 """
 
@@ -12,18 +13,18 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from runtally.money import to_usd
+from webapp import currency
+from webapp.currency import DOLLARS, Unit
+
 NOTHING = "\u2013"
 """Shown where there is no value: the error rate or latency of no runs."""
-
-NEARLY_NOTHING = "\u2248 $0"
-"""Shown for a difference that is smaller than the smallest amount shown."""
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 MINUS = "\u2212"
 _TO = "\u2013"
 _CENT = Decimal("0.01")
-_SMALLEST_SHOWN_USD = Decimal("0.0001")
 _CENTS_DIGITS = 2
 _MOST_DECIMALS = 6
 _THOUSAND = 1_000
@@ -42,14 +43,19 @@ def rounded(value: Decimal, step: Decimal) -> Decimal:
     return value.quantize(step, ROUND_HALF_UP)
 
 
-@_remembered
 def money(amount_usd: Decimal) -> str:
-    """Format dollars: two decimals from $1, three from ten cents, four below, and never a rounded zero."""
-    if 0 < amount_usd < _SMALLEST_SHOWN_USD:
-        return f"<${_SMALLEST_SHOWN_USD}"
-    if -_SMALLEST_SHOWN_USD < amount_usd < 0:
-        return NEARLY_NOTHING
-    return _with_decimals(_decimals_of(abs(amount_usd)))(amount_usd)
+    """Format an amount: two decimals from $1, three from ten cents, four below, and never a rounded zero."""
+    return _money(amount_usd, currency.shown())
+
+
+@_remembered
+def _money(amount_usd: Decimal, unit: Unit) -> str:
+    amount = unit.of(amount_usd)
+    if 0 < amount < unit.smallest:
+        return _marked(unit, f"<{unit.sign}{unit.smallest}", amount_usd)
+    if -unit.smallest < amount < 0:
+        return _marked(unit, _nearly_nothing(unit), amount_usd)
+    return _with_decimals(_decimals_of(amount, unit), unit)(amount_usd)
 
 
 Write = Callable[[Decimal], str]
@@ -61,78 +67,119 @@ def column_money(amounts_usd: Iterable[Decimal]) -> Write:
 
     All have the decimals of the largest: two from $1, three from ten cents, four below.
     """
-    return _with_decimals(_decimals_of(max((abs(amount) for amount in amounts_usd), default=Decimal(0))))
+    unit = currency.shown()
+    return _with_decimals(
+        _decimals_of(max((unit.of(abs(amount)) for amount in amounts_usd), default=Decimal(0)), unit), unit
+    )
 
 
 def column_unit_money(amounts_usd: Iterable[Decimal]) -> Write:
     """Return what writes mean costs of a run in one column: with two digits of the smallest, and six decimals at most."""
-    amounts = [abs(amount) for amount in amounts_usd if amount]
+    unit = currency.shown()
+    amounts = [unit.of(abs(amount)) for amount in amounts_usd if amount]
     if not amounts:
-        return _with_decimals(2)
-    return _with_decimals(min(max(1 - min(amounts).adjusted(), 2), _MOST_DECIMALS))
+        return _with_decimals(unit.decimals, unit)
+    return _with_decimals(min(max(1 - min(amounts).adjusted(), unit.decimals), _MOST_DECIMALS), unit)
 
 
 def column_run_money(amounts_usd: Iterable[Decimal | None]) -> Write:
     """Return what writes the costs of single runs in one column: with the decimals of the smallest, four at most."""
-    return _with_decimals(_decimals_of(min((amount for amount in amounts_usd if amount), default=Decimal(0))))
+    unit = currency.shown()
+    smallest = min((unit.of(amount) for amount in amounts_usd if amount), default=Decimal(0))
+    return _with_decimals(_decimals_of(smallest, unit), unit)
 
 
-def _decimals_of(size_usd: Decimal) -> int:
-    # An amount that rounds up into the next band is written like that band: $0.100, not $0.1000.
-    if size_usd == 0 or size_usd >= Decimal("0.9995"):
-        return 2
-    return 3 if size_usd >= Decimal("0.09995") else 4
+def _decimals_of(size: Decimal, unit: Unit) -> int:
+    # An amount that rounds up into the next band is written like that band: $0.100, not $0.1000. Bands are of cents.
+    fewer = _CENTS_DIGITS - unit.decimals
+    size = abs(size).scaleb(-fewer)
+    if size == 0 or size >= Decimal("0.9995"):
+        return unit.decimals
+    return (3 if size >= Decimal("0.09995") else 4) - fewer
 
 
-def _with_decimals(decimals: int) -> Write:
+def _with_decimals(decimals: int, unit: Unit) -> Write:
     step = Decimal(1).scaleb(-decimals)
 
     def write(amount_usd: Decimal) -> str:
-        size = abs(amount_usd)
-        if 0 < size < step / 2:
-            return f"<${step}" if amount_usd > 0 else NEARLY_NOTHING
-        return f"{MINUS if amount_usd < 0 else ''}${rounded(size, step):,f}"
+        amount = unit.of(amount_usd)
+        if 0 < abs(amount) < step / 2:
+            return _marked(unit, f"<{unit.sign}{step}" if amount > 0 else _nearly_nothing(unit), amount_usd)
+        sign = MINUS if amount < 0 else ""
+        return _marked(unit, f"{sign}{unit.sign}{rounded(abs(amount), step):,f}", amount_usd)
 
     return write
 
 
+def _marked(unit: Unit, text: str, amount_usd: Decimal) -> str:
+    return text if unit is DOLLARS else unit.marked(text, money_exact(to_usd(amount_usd)))
+
+
+def _nearly_nothing(unit: Unit) -> str:
+    return f"\u2248 {unit.sign}0"
+
+
 def unit_money(amount_usd: Decimal) -> str:
     """Format the cost of one run: as money, but with two digits of the smallest amounts, so that they can be compared."""
-    if not 0 < amount_usd < _SMALLEST_SHOWN_USD:
-        return money(amount_usd)
-    two_digits = rounded(amount_usd, Decimal(1).scaleb(amount_usd.adjusted() - 1))
-    return f"${two_digits:f}" if two_digits < _SMALLEST_SHOWN_USD else money(two_digits)
+    unit = currency.shown()
+    amount = unit.of(amount_usd)
+    if not 0 < amount < unit.smallest:
+        return _money(amount_usd, unit)
+    two_digits = rounded(amount, Decimal(1).scaleb(amount.adjusted() - 1))
+    return _marked(unit, f"{unit.sign}{min(unit.smallest, two_digits):f}", amount_usd)
+
+
+def compared_money(amount_usd: Decimal) -> str:
+    """Format the cost of one run beside another: with three digits, because what is compared differs in the third."""
+    unit = currency.shown()
+    amount = unit.of(amount_usd)
+    if not 0 < amount < Decimal("0.1"):
+        return _money(amount_usd, unit)
+    return _marked(unit, f"{unit.sign}{rounded(amount, Decimal(1).scaleb(amount.adjusted() - 2)):f}", amount_usd)
 
 
 def money_apart(difference_usd: Decimal, write: Write = money) -> str:
     """Format the difference of two amounts: +$0.171; one that is too small to show has no sign either."""
     size = write(abs(difference_usd))
     if difference_usd and size.startswith("<"):
-        return NEARLY_NOTHING
-    return f"{'+' if difference_usd > 0 else MINUS if difference_usd < 0 else ''}{size}"
+        return nearly_nothing()
+    text = f"{'+' if difference_usd > 0 else MINUS if difference_usd < 0 else ''}{size}"
+    return _marked(currency.shown(), text, difference_usd)
+
+
+def nearly_nothing() -> str:
+    """Return what is shown for a difference that is smaller than the smallest amount shown."""
+    return _nearly_nothing(currency.shown())
 
 
 def rough_money(amount_usd: Decimal) -> str:
     """Format an estimate: without cents from $100."""
-    return f"${rounded(amount_usd, Decimal(1)):,f}" if amount_usd >= _HUNDRED else money(amount_usd)
+    unit = currency.shown()
+    return _with_decimals(0, unit)(amount_usd) if unit.of(amount_usd) >= _HUNDRED else _money(amount_usd, unit)
 
 
 def set_money(amount_usd: Decimal) -> str:
-    """Format an amount that a person entered: without cents if it has none."""
-    return f"${amount_usd:,.{0 if amount_usd == amount_usd.to_integral_value() else 2}f}"
+    """Format an amount that a person entered, in dollars: without cents if it has none."""
+    return beside(f"${amount_usd:,.{0 if amount_usd == amount_usd.to_integral_value() else 2}f}", amount_usd)
+
+
+def beside(dollars: str, amount_usd: Decimal) -> str:
+    """Write the currency of the page, where that is another one, beside an amount that stays in dollars: $400 (\u20ac368)."""
+    unit = currency.shown()
+    return dollars if unit is DOLLARS else f"{dollars} ({_money(amount_usd, unit)})"
 
 
 def money_exact(amount_usd: Decimal) -> str:
-    """Format all stored digits, and at least two decimals: for explaining a cost."""
+    """Format all stored digits, and at least two decimals, in dollars: for prices, and for explaining a cost."""
     sign = MINUS if amount_usd < 0 else ""
     size = abs(amount_usd).normalize()
     return f"{sign}${size if -int(size.as_tuple().exponent) > _CENTS_DIGITS else size.quantize(_CENT):,f}"
 
 
 def column_exact_money(amounts_usd: Iterable[Decimal]) -> Write:
-    """Return what writes the amounts of one column with all stored digits of each, so that their points are in one line."""
+    """Return what writes dollars of one column with all stored digits of each, so that their points are in one line."""
     digits = [-int(amount.normalize().as_tuple().exponent) for amount in amounts_usd]
-    return _with_decimals(max([_CENTS_DIGITS, *digits]))
+    return _with_decimals(max([_CENTS_DIGITS, *digits]), DOLLARS)
 
 
 def count(number: int | None) -> str:

@@ -28,7 +28,7 @@ from runtally.cells.request import missing
 from runtally.errors import PasswordsBusy, RateLimited, RuntallyError
 from runtally.files import ROOT
 from runtally.money import plain
-from webapp import formats, zone
+from webapp import currency, formats, zone
 from webapp.addresses import address_of, cookie_path, cookies_are_secure, here, path_to
 from webapp.assets import asset_url, style_sheet_url
 from webapp.caching import ASK_FIRST, VARY
@@ -86,6 +86,7 @@ templates = Environment(
 templates.globals |= {
     "address_of": address_of,
     "asset": asset_url,
+    "currency": currency,
     "style_sheet": style_sheet_url,
     "first_paint": first_paint,
     "guide_titles": titles,
@@ -221,6 +222,8 @@ async def render(page: Page, status: int = 200) -> Response:
     html = templates.get_template(name).render(page=page, shell=shell)
     if wants_part() and services().cells.directory is not None:
         html = templates.get_template("site/_missing_cells.html").render(shell=shell) + html
+    if wants_part() and currency.note():
+        html += templates.get_template("site/_currency_note.html").render()
     if wants_part() and page.document_title is not None:
         html = Markup("<title>{}</title>\n").format(page.document_title) + Markup(html)  # noqa: S704  # Jinja escaped it.
     response = Response(html, status)

@@ -31,7 +31,7 @@ def limit_text(measure: Measure, limit: Decimal) -> str:
     """Format a limit with all the digits that were entered, and no more."""
     if measure is Measure.ERROR_RATE:
         return formats.set_percent(limit)
-    return formats.money_exact(limit) if measure in COSTS else text(measure, limit)
+    return formats.beside(formats.money_exact(limit), limit) if measure in COSTS else text(measure, limit)
 
 
 def outcome_text(verdict: Verdict) -> str:

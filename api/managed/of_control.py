@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
@@ -16,7 +16,8 @@ from runtally.errors import Detail, InvalidName, InvalidPrice, InvalidScope
 from runtally.fields import TEAM
 from runtally.models.price import PriceEntry, PriceSource, ProjectDiscount
 from runtally.models.user import Role
-from runtally.pricing import discounts, entries
+from runtally.money import plain
+from runtally.pricing import currency, discounts, entries
 from runtally.pricing.draft import FIELDS, Draft, as_text, read_draft
 from runtally.pricing.providers import provider_key
 
@@ -231,6 +232,35 @@ class ManagedDiscount(Resource, frozen=True, kw_only=True):
         for row in await _current_discounts(at, self.project_id):
             if row.id is not None and (row.provider or "", row.effective_from) == self.which[1:]:
                 await discounts.end(at.control, at.by, row.id, at.now)
+
+
+class ManagedRate(Resource, frozen=True, kw_only=True):
+    """What a US dollar is worth in the currency that pages show, from a day on. Without any rate they show dollars."""
+
+    kind = "currencyRates"
+    keyed_by = ("project_id", "since")
+    scope = Scope.ADMIN
+
+    project_id: Annotated[str, Meta(max_length=0, description="Always empty: rates are of the installation.")] = ""
+    since: Annotated[date, Meta(description="First day (UTC).")]
+    currency: Annotated[str, Meta(description="By ISO 4217; the same in all rates.")]
+    rate: Annotated[Decimal, Meta(description="What one US dollar is worth, such as 0.92.")]
+
+    @classmethod
+    async def read(cls, at: At, project_id: str) -> list[Self]:
+        return [] if project_id else [cls.of(one, project_id="") for one in await currency.list_rates(at.control)]
+
+    def normal(self, _at: At, _known: Mapping[Key, Self]) -> Self:
+        return self.replace(currency=self.currency.strip().upper())
+
+    async def save(self, at: At, before: Self | None) -> None:
+        if before is not None:
+            await before.remove(at)
+        texts = {"currency": self.currency, "since": self.since.isoformat(), "rate": plain(self.rate)}
+        await currency.add(at.control, at.by, texts, at.now)
+
+    async def remove(self, at: At) -> None:
+        await currency.remove(at.control, at.by, self.since)
 
 
 _SAID = {

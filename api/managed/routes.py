@@ -18,6 +18,7 @@ from api.managed.of_control import (
     ManagedKey,
     ManagedLink,
     ManagedPrice,
+    ManagedRate,
     ManagedTeam,
     ManagedUser,
 )
@@ -59,6 +60,7 @@ KINDS: tuple[type[Resource], ...] = (
     ManagedLink,
     ManagedPrice,
     ManagedDiscount,
+    ManagedRate,
     ManagedNameRule,
     ManagedTrackedKey,
     ManagedBudget,

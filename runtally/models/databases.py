@@ -36,6 +36,7 @@ HOMES: Mapping[str, Home] = {
             "shared_links",
             "price_entries",
             "project_discounts",
+            "currency_rates",
             "repricings",
             "erasures",
             "bills",

@@ -1,11 +1,11 @@
 """The pricing registry, and repricings by it: their scope, their progress, and the changed costs."""
 
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import BigInteger, CheckConstraint, Index, Numeric, TextClause, text
+from sqlalchemy import BigInteger, CheckConstraint, Date, Index, Numeric, TextClause, UniqueConstraint, text
 from sqlalchemy.dialects.postgresql import ExcludeConstraint
 from sqlalchemy.types import Boolean
 from sqlmodel import SQLModel
@@ -149,6 +149,21 @@ class ProjectDiscount(SQLModel, table=True):
     effective_from: datetime | None = column("In force from (UTC); empty: ever since.", Timestamp, default=None)
     effective_to: datetime | None = column("In force until, exclusive (UTC); empty: still.", Timestamp, default=None)
     note: str | None = column("Why it is given.", default=None)
+    author: str = column("Who entered it.")
+    created_at: datetime = column("When it was entered (UTC).", Timestamp)
+    updated_at: datetime = column("When it last changed (UTC).", Timestamp)
+
+
+class CurrencyRate(SQLModel, table=True):
+    """What a dollar is worth in the currency of pages from a day on. Without any rate pages show dollars."""
+
+    __tablename__ = "currency_rates"
+    __table_args__ = (CheckConstraint("rate > 0", name="rate"), UniqueConstraint("since"))
+
+    id: int | None = identity()
+    currency: str = column("Currency of pages, by ISO 4217; the same in all rows.")
+    since: date = column("First day of the rate (UTC).", Date)
+    rate: Decimal = column("What one US dollar is worth.", Numeric(18, 8))
     author: str = column("Who entered it.")
     created_at: datetime = column("When it was entered (UTC).", Timestamp)
     updated_at: datetime = column("When it last changed (UTC).", Timestamp)

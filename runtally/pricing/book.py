@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -13,6 +13,7 @@ import structlog
 from runtally.db.database import Connection, Database
 from runtally.pricing import queries
 from runtally.pricing.cost import Price, price_for_run
+from runtally.pricing.currency import Rate
 from runtally.pricing.match import Discount, LookUp, PriceCandidate, PriceIndex, in_force, less_discount
 
 # Many more than the models that one service uses; a flood of invented names costs time, not memory.
@@ -44,9 +45,15 @@ class PriceBook:
     """The registry as it was at `version`; immutable."""
 
     def __init__(
-        self, candidates: Iterable[PriceCandidate] = (), version: str = "", discounts: Iterable[Discount] = ()
+        self,
+        candidates: Iterable[PriceCandidate] = (),
+        version: str = "",
+        discounts: Iterable[Discount] = (),
+        rates: Sequence[Rate] = (),
     ) -> None:
         self.version = version
+        self.rates = rates
+        """The rates of the currency of pages, in the order of their days; none for dollars."""
         candidates = tuple(candidates)
         self.entries = len(candidates)
         index = PriceIndex(candidates)
@@ -121,8 +128,9 @@ async def load_book(connection: Connection) -> PriceBook:
     version = await queries.select_version(connection)
     candidates = await queries.select_candidates(connection)
     discounts = await queries.select_discounts(connection)
+    rates = await queries.select_rates(connection)
     # Thousands of candidates are sorted and compiled; requests must not wait for that.
-    return await asyncio.to_thread(PriceBook, candidates, version, discounts)
+    return await asyncio.to_thread(PriceBook, candidates, version, discounts, rates)
 
 
 class LivePrices:

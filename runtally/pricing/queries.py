@@ -9,6 +9,7 @@ import asyncpg
 from runtally.db.database import Connection
 from runtally.models.price import RATE_COLUMNS, Match, PriceSource
 from runtally.models.rollup import ALL_PROJECTS_KEY, GRAINS
+from runtally.pricing.currency import Rate
 from runtally.pricing.match import Discount, PriceCandidate, price_of
 from runtally.usage.sums.tables import SLICES
 
@@ -53,6 +54,7 @@ _VERSION = """SELECT count(*)::text
 SELECT_VERSION = f"""
 SELECT ({_VERSION} price_entries)
        || '/' || ({_VERSION} project_discounts)
+       || '/' || ({_VERSION} currency_rates)
 """
 
 SELECT_DISCOUNTS = """
@@ -66,6 +68,13 @@ SELECT_DISCOUNTS = """
 ORDER BY id
 """
 
+SELECT_RATES = """
+  SELECT currency,
+         since,
+         rate
+    FROM currency_rates
+ORDER BY since
+"""
 
 # Suggestions: of the providers in use, which are few, and no more than a browser lists well.
 SELECT_NAMES = """
@@ -91,6 +100,11 @@ async def select_candidates(connection: Connection) -> tuple[PriceCandidate, ...
 async def select_discounts(connection: Connection, project_id: str | None = None) -> tuple[Discount, ...]:
     """Read the discounts of one project, or of all."""
     return tuple(Discount(*row) for row in await connection.fetch(SELECT_DISCOUNTS, project_id))
+
+
+async def select_rates(connection: Connection) -> tuple[Rate, ...]:
+    """Read the rates of the currency of pages, in the order of their days."""
+    return tuple(Rate(*row) for row in await connection.fetch(SELECT_RATES))
 
 
 async def select_candidates_of(connection: Connection, ids: Sequence[int]) -> tuple[PriceCandidate, ...]:

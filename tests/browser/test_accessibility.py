@@ -72,6 +72,7 @@ PAGES = {
     "prices to change together": "/admin/prices/bulk?q=gpt-4o&all=1",
     "unpriced models": "/admin/prices/unpriced",
     "discounts": "/admin/prices/discounts",
+    "currency": "/admin/prices/currency",
     "price tester": "/admin/prices/tester?provider=acme&model=acme-large",
     "price catalogue": "/admin/prices/catalogue",
     "price catalogue once read": "/admin/prices/catalogue?read=1",

@@ -54,6 +54,7 @@ PLACES = {
     "several prices": "/admin/prices/bulk",
     "price tester": "/admin/prices/tester",
     "discounts": "/admin/prices/discounts",
+    "currency": "/admin/prices/currency",
     "repricing": "/admin/prices/repricing",
     "price file": "/admin/prices/file",
     "users": "/admin/users",

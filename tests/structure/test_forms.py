@@ -17,6 +17,7 @@ WITHOUT = {
     "templates/admin/_users.html": 1,  # Invites.
     "templates/prices/_bulk.html": 1,  # Its preview is the one that is scheduled.
     "templates/prices/_catalogue.html": 1,  # Leaves out what an admin changed.
+    "templates/prices/_currency.html": 1,
     "templates/prices/_discounts.html": 1,
     "templates/prices/_file.html": 1,  # Its preview is the one that is applied.
     "templates/prices/_repricings.html": 1,

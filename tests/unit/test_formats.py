@@ -95,7 +95,7 @@ def test_a_difference_in_a_column_has_the_columns_decimals_and_a_sign() -> None:
 
     assert formats.money_apart(Decimal("0.717"), write) == "+$0.72"
     assert formats.money_apart(Decimal("-0.717"), write) == "\u2212$0.72"
-    assert formats.money_apart(Decimal("0.001"), write) == formats.NEARLY_NOTHING
+    assert formats.money_apart(Decimal("0.001"), write) == formats.nearly_nothing()
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from decimal import ROUND_CEILING, Decimal
 from msgspec import Struct
 
 from runtally.usage.window import Window
-from webapp import formats
+from webapp import currency, formats
 from webapp.zone import local
 
 GRIDLINES = 4
@@ -35,11 +35,11 @@ _HOUR_STEPS = (
 _DAY = timedelta(days=1)
 _MOST_NAMED = 31
 _LONGEST_WITH_DAYS = timedelta(days=10)
-_LEAST_STEP_USD = Decimal("0.0000001")
+_LEAST_AMOUNT_STEP = Decimal("0.0000001")
 _LEAST_STEP_PERCENT = Decimal("0.25")
 _LEAST_STEP_MS = Decimal(1)
 # The axis of a chart without any value reaches this far.
-_EMPTY_USD = Decimal(1)
+_EMPTY_AMOUNT = Decimal(1)
 _EMPTY_MS = 1_000
 _UNITS_MS = (("h", _HOUR_MS), ("min", _MINUTE_MS), ("s", _SECOND_MS), ("ms", 1))
 _SHORT_FROM = 10_000
@@ -54,12 +54,15 @@ class Ticks(Struct, frozen=True):
 
 
 def money(highest_usd: Decimal) -> Ticks:
-    """$0, $5, $10, ...; parts of a dollar in whole cents or finer."""
-    steps = _multiples(max(_round_step(highest_usd or _EMPTY_USD), _LEAST_STEP_USD))
+    """$0, $5, $10, ...; parts of a dollar in whole cents or finer. Their positions are dollars, whatever the page's currency."""
+    unit = currency.shown()
+    steps = _multiples(max(_round_step(unit.of(highest_usd) or _EMPTY_AMOUNT), _LEAST_AMOUNT_STEP))
+    places = [step / unit.rate for step in steps]
     if steps[-1] >= _SHORT_FROM:
-        return _ticks(steps, [f"${text}" for text in _short(steps)])
+        return _ticks(places, [f"{unit.sign}{text}" for text in _short(steps)])
     digits = _decimals(steps)
-    return _ticks(steps, ["$0", *(f"${step:,.{max(digits, 2) if digits else 0}f}" for step in steps[1:])])
+    written = (f"{unit.sign}{step:,.{max(digits, 2) if digits else 0}f}" for step in steps[1:])
+    return _ticks(places, [f"{unit.sign}0", *written])
 
 
 def count(highest: Decimal) -> Ticks:

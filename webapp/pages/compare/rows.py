@@ -136,7 +136,6 @@ def _signed(value: float, *, is_points: bool) -> str:
 
 DIFFERS = "Differs"
 """The headline of a change from or to zero, which has no percentage: it is not known how far chance reaches."""
-_SMALL_USD = Decimal("0.1")
 
 
 class Reading(Struct, frozen=True):
@@ -263,8 +262,4 @@ def _text(figure: Figure, value: float) -> str:
             return formats.count(round(value))
         case Figure.ERROR_RATE | Figure.CACHE_SHARE:
             return formats.percent(value)
-    amount = Decimal(str(value))
-    if not 0 < amount < _SMALL_USD:
-        return formats.money(amount)
-    # Three digits, because what is compared differs in the third.
-    return f"${formats.rounded(amount, Decimal(1).scaleb(amount.adjusted() - 2)):f}"
+    return formats.compared_money(Decimal(str(value)))

@@ -159,7 +159,7 @@ def _page(
 def _sentence(change: Change | None) -> str:
     if change is None:
         return "There is no change of cost to explain: it is the same, or the time before has no runs to compare with."
-    if not change.total_usd or formats.money_apart(change.total_usd) == formats.NEARLY_NOTHING:
+    if not change.total_usd or formats.money_apart(change.total_usd) == formats.nearly_nothing():
         return "Cost is the same as in the previous period, but not each part of it."
     size = formats.money(abs(change.total_usd))
     return f"Cost is {size} {'more' if change.total_usd > 0 else 'less'} than in the previous period."

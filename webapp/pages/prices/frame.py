@@ -24,6 +24,7 @@ SECTIONS = (
     ("Prices", "prices.prices"),
     ("Discounts", "price_discounts.discounts"),
     ("Repricing", "repricing.repricings"),
+    ("Currency", "currency.rates"),
     ("Import and export", "price_catalogue.form"),
 )
 LISTED = ("input_per_million", "output_per_million", "cache_read_per_million", "cache_write_per_million")

@@ -78,7 +78,7 @@ class CostCard(Struct, frozen=True):
 def cost_of(run: StoredRun, explanation: Explanation) -> CostCard:
     candidate = explanation.candidate
     return CostCard(
-        total="no price" if run.cost_usd is None else formats.money_exact(run.cost_usd),
+        total="no price" if run.cost_usd is None else formats.beside(formats.money_exact(run.cost_usd), run.cost_usd),
         is_known=run.cost_usd is not None,
         is_estimated=bool(run.cost_estimated),
         is_minimum=bool(run.cost_is_minimum),

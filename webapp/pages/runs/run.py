@@ -22,7 +22,7 @@ from runtally.runs.totals import read_totals
 from runtally.units import FURTHER
 from runtally.usage.dimensions import MODEL
 from runtally.usage.filter import Outcome, Period, RunFilter
-from webapp import formats
+from webapp import currency, formats
 from webapp.charts.look import OTHER
 from webapp.pages.panel.chart_answer import read_slots
 from webapp.pages.project.frame import ProjectHeading, heading_of
@@ -153,6 +153,7 @@ async def run(project_id: str, run_id: str) -> ResponseReturnValue:
             else await read_totals([RunSource(connection)], alike, services().clock())
         )
     at = one.occurred_at if found.is_archived else None
+    currency.as_of(one.occurred_at)
     page = RunPage(
         project=project,
         run=one,
@@ -183,6 +184,7 @@ async def trace(project_id: str, trace_id: str) -> ResponseReturnValue:
         )
         project = await heading_of(connection, project_id)
     slots = await read_slots(MODEL, list(dict.fromkeys(step.run.model for step in found.steps)))
+    currency.as_of(found.starts_at)
     page = TracePage(
         project=project,
         trace_id=trace_id,

@@ -46,6 +46,7 @@ _ADMIN_PAGES = (
     ("Test a price", "price_tester.tester"),
     ("Discounts", "price_discounts.discounts"),
     ("Repricing", "repricing.repricings"),
+    ("Display currency", "currency.rates"),
     ("Import and export prices", "price_catalogue.form"),
     ("Bills", "admin_bills.bills"),
     ("Erase a person", "admin_erasures.erasures_list"),
