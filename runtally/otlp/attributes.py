@@ -39,7 +39,7 @@ FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
             "mlflow.llm.provider", "error.llm_provider",
         ),
     ),
-    "provider_model": (parse.name, "`provider`, its prefix; else read off the model's name", ("litellm.provider.model",)),
+    "provider_model": (parse.name, "`provider`, its prefix, and `model`, the rest", ("litellm.provider.model",)),
     "model": (
         parse.name, "`model`",
         (
@@ -160,7 +160,7 @@ FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
         parse.amount, "`costUSD`, as reported",
         (
             "gen_ai.cost.total_cost", "operation.cost", "gen_ai.usage.cost", "llm.cost.total",
-            "langfuse.observation.cost_details", "ai.response.providerMetadata", "hidden_params",
+            "langfuse.observation.cost_details", "ai.response.providerMetadata", "hidden_params", "litellm.cost.total",
         ),
     ),
     "error_type": (parse.name, "`errorCode`", ("error.type",)),
@@ -173,7 +173,7 @@ FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
         parse.conversation, "`sessionId`",
         (
             "session.id", "gen_ai.conversation.id", "langfuse.session.id", "traceloop.association.properties.session_id",
-            "langsmith.metadata.session_id", "langsmith.metadata.thread_id",
+            "langsmith.metadata.session_id", "langsmith.metadata.thread_id", "lmnr.association.properties.session_id",
         ),
     ),
     "user": (
@@ -181,6 +181,7 @@ FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
         (
             "user.id", "enduser.id", "langfuse.user.id", "traceloop.association.properties.user_id",
             "langsmith.metadata.user_id", "llm.user", "metadata.user_api_key_end_user_id", "mlflow.trace.user",
+            "litellm.metadata.user_api_key_end_user_id", "lmnr.association.properties.user_id",
         ),
     ),
     "tags": (parse.texts, "`tags`", ("langfuse.trace.tags", "tag.tags")),
@@ -220,7 +221,7 @@ FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
     "tool": (parse.text, "`metadata.tool`", ("gen_ai.tool.name",)),
     "prompt_name": (parse.text, "`metadata.promptName`", ("gen_ai.prompt.name", "langfuse.observation.prompt.name")),
     "request_id": (parse.text, "`metadata.requestId`", ("gen_ai.response.id", "ai.response.id")),
-    "service": (parse.text, "`metadata.service`", ("service.name",)),
+    "service": (parse.service, "`metadata.service`, of a path the last part", ("service.name",)),
     "environment": (
         parse.text, "`metadata.environment`",
         ("deployment.environment.name", "deployment.environment", "langfuse.environment"),

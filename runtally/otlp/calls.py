@@ -134,11 +134,15 @@ def _is_gemini(facts: Facts) -> bool:
     return str(facts.get("model", "")).rpartition("/")[2].startswith("gemini-")
 
 
-def resolve_response_model(facts: Facts) -> None:
+def resolve_models(facts: Facts) -> None:
     """Take the second name of a model for that of the response, where only one of them is sent as such.
 
-    Two instrumentations of one call may share no other name.
+    Two instrumentations of one call may share no other name. A gateway may send the name of a group of models as the
+    model, and beside it the provider's own.
     """
+    provider, slash, model = facts.pop("provider_model", "").partition("/")
+    if slash and model:
+        facts["provider"], facts["model"] = provider, model
     other = facts.pop("other_model", None)
     if other is not None and other != facts.get("model"):
         facts.setdefault("response_model", other)

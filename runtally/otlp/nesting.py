@@ -24,7 +24,9 @@ _MAX_STEPS = 64
 _VERSION = re.compile(
     r"^(?:(?:us|eu|apac|global)\.)?(?:amazon|anthropic|cohere|meta|mistral)\.|-latest$|[-@]\d{8}|-\d{4}-\d\d-\d\d|-v\d+:\d+$"
 )
-_PEOPLE = frozenset({*FIELDS["session"][2], *FIELDS["user"][2]})
+_PEOPLE = frozenset(name for field in ("session", "user", "agent") for name in FIELDS[field][2])
+SUBAGENT = "sub-agent"
+"""What Copilot says of the calls of its subagents, whose name is that of a span above."""
 
 # Of the calls of one span that is still to come so many are remembered.
 _MAX_BELOW = 8
@@ -43,8 +45,8 @@ class Brief(NamedTuple):
 Below: TypeAlias = tuple[Brief, ...]
 """Calls below a span."""
 
-People: TypeAlias = tuple[str | None, str | None]
-"""The session and the user that a span names."""
+People: TypeAlias = tuple[str | None, str | None, str | None]
+"""The session, the user and the agent that a span names."""
 
 
 class Lineage:
@@ -53,7 +55,7 @@ class Lineage:
     def __init__(self) -> None:
         self._parents: dict[SpanKey, SpanKey] = {}
         self.people: dict[tuple[str, SpanKey], People] = {}
-        """The session and user of each span that names one, by its project."""
+        """The session, user and agent of each span that names one, by its project."""
 
     def add(self, span: Span, project_id: str) -> SpanKey:
         """Add a span and return its key; empty if its ids are not valid."""
@@ -76,15 +78,23 @@ class Lineage:
             key = parent
 
     def fill_people(self, calls: Sequence[Call], earlier: Callable[[str, SpanKey], People | None]) -> None:
-        """Fill the empty session and user of calls from the nearest span above that names them, here or in an `earlier` request."""
+        """Fill the empty session and user of calls from the nearest span above that names them, here or in an `earlier` request.
+
+        So is the name of a coding agent's subagent, where a call is that of one.
+        """
         for call in calls:
-            if "session" in call.facts and "user" in call.facts:
+            is_unnamed = call.about.get("querySource") == SUBAGENT and "agentName" not in call.about
+            if "session" in call.facts and "user" in call.facts and not is_unnamed:
                 continue
             for key in self.up(call.key):
                 people = self.people.get((call.project_id, key)) or earlier(call.project_id, key)
-                for field, name in zip(("session", "user"), people or (), strict=False):
+                if people is None:
+                    continue
+                for field, name in zip(("session", "user"), people, strict=False):
                     if name is not None:
                         call.facts.setdefault(field, name)
+                if is_unnamed and people[2] is not None:
+                    call.about = {"agentName": people[2], **call.about}
 
     def above(self, keys: Iterable[SpanKey]) -> set[SpanKey]:
         """Return all ancestors of these spans, including the first of each chain that is not in this request.
@@ -106,7 +116,7 @@ class Lineage:
 
 def _people_of(attributes: Attributes) -> People:
     facts = read_facts({name: attributes[name] for name in _PEOPLE & attributes.keys()}, {})
-    return facts.get("session"), facts.get("user")
+    return facts.get("session"), facts.get("user"), facts.get("agent")
 
 
 def brief(call: Call) -> Brief:

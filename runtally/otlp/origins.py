@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from runtally.fields import is_project_id, trimmed
+from runtally.otlp import parse
 from runtally.otlp.attributes import Facts, read_resource
 from runtally.otlp.calls import Call
 from runtally.otlp.clients import ClientCounter, Tally
 from runtally.otlp.values import Attributes, Resource
 
-OF_RESOURCE = ("runtally.project", "openinference.project.name", "service.name")
+_SERVICE = "service.name"
+OF_RESOURCE = ("runtally.project", "openinference.project.name", _SERVICE)
 _NO_SERVICE = "unknown_service"
 """The prefix of a service name that an SDK invents."""
 
@@ -25,8 +27,9 @@ class ProjectRule(NamedTuple):
         if self.named is not None:
             return self.named
         for name in OF_RESOURCE:
-            project_id = valid_project(resource.get(name))
-            if project_id is not None and not (name == "service.name" and project_id.startswith(_NO_SERVICE)):
+            sent = resource.get(name)
+            project_id = valid_project(parse.service(sent) if name == _SERVICE and sent is not None else sent)
+            if project_id is not None and not (name == _SERVICE and project_id.startswith(_NO_SERVICE)):
                 return project_id
         return self.default
 
@@ -75,7 +78,7 @@ class Origins:
         """Count the request for each service and project with records in it."""
         found: dict[tuple[str, object], Tally] = {}
         for resource, origin in self._known.items():
-            key = origin.project_id, resource.attributes.get("service.name")
+            key = origin.project_id, parse.service(resource.attributes.get(_SERVICE, ""))
             tally = found.get(key)
             if tally is None:
                 found[key] = origin.tally

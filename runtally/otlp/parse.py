@@ -28,6 +28,8 @@ _MS_PER_SECOND = 1000
 # The most milliseconds that a column holds; centuries.
 _MAX_MS = float(2**53)
 _OK_STATUS, _LAST_STATUS = 100, 599
+_PATH = re.compile(r"/|[A-Za-z]:[\\/]")
+_SLASHES = re.compile(r"[\\/]")
 
 Found: TypeAlias = dict[str, Any]
 Parser: TypeAlias = Callable[[Value], Any]
@@ -73,6 +75,14 @@ def text(value: Value) -> str | None:
     """Parse a text that fits into metadata; a longer one is left out."""
     found = value.strip() if isinstance(value, str) else name(value)
     return found if found and len(found) <= MAX_NAME and "\0" not in found else None
+
+
+def service(value: Value) -> str | None:
+    """Parse the name of a service; of a path, which some tracers take from the command, the last part."""
+    found = text(value)
+    if found and _PATH.match(found):
+        return _SLASHES.split(found.rstrip("/\\"))[-1] or None
+    return found
 
 
 def provider(value: Value) -> str | None:

@@ -31,7 +31,7 @@ from runtally.otlp.calls import (
     latency_ms,
     normalize_tokens,
     resolve_first_token,
-    resolve_response_model,
+    resolve_models,
 )
 from runtally.otlp.clients import ClientCounter
 from runtally.otlp.nesting import Below, Lineage, brief, joined, keep_innermost
@@ -368,6 +368,7 @@ async def _at_once(calls: Sequence[Call]) -> list[Call]:
 def call_of(span: Span, key: bytes, project_id: str, of_resource: Facts, more: frozenset[str]) -> Call:
     """Convert the span to a call, with the fields of its resource; `more` are further attributes to keep."""
     facts = read_facts(span.attributes, of_resource)
+    resolve_models(facts)
     if str(facts.get("operation", "")).endswith(_STREAM):
         facts.setdefault("streamed", True)
     failed = has_failed(span) or (facts.get("finish_reasons") == ["error"] and facts.keys().isdisjoint(COUNTS))
@@ -378,7 +379,6 @@ def call_of(span: Span, key: bytes, project_id: str, of_resource: Facts, more: f
     normalize_tokens(facts, has_failed=failed)
     drop_counts_of_cache(facts)
     resolve_first_token(facts, span.start, span.end)
-    resolve_response_model(facts)
     ended = ending(facts, span.exception_type, has_failed=failed)
     trace_id = span.trace_id.hex()
     return Call(

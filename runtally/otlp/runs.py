@@ -122,8 +122,6 @@ def _provider(facts: Facts) -> tuple[str, str | None]:
     sent = facts.get("provider")
     if sent is not None and is_framework(sent):
         sent = None
-    if sent is None and "provider_model" in facts:
-        sent = facts["provider_model"].partition("/")[0] if "/" in facts["provider_model"] else None
     if sent is None and "model" in facts:
         sent = provider_and_model(facts["model"])[0]
     if not sent:

@@ -786,6 +786,16 @@ def telemetry() -> dict[str, tuple[str, dict[str, Any]]]:
         "ai.usage.cachedInputTokens": 500,
         "ai.usage.outputTokens": 75,
     }
+    openhands = {
+        "gen_ai.request.model": "anthropic/claude-opus-4-6",
+        "gen_ai.system": "anthropic",
+        "gen_ai.response.id": "chatcmpl-1",
+        "gen_ai.usage.input_tokens": 950,
+        "gen_ai.usage.cache_read_input_tokens": 700,
+        "gen_ai.usage.output_tokens": 44,
+        "lmnr.span.type": "LLM",
+        "lmnr.association.properties.session_id": "h-1",
+    }
     ended = AT_MS * 1_000_000
     span = {
         "traceId": "1" * 32,
@@ -797,13 +807,21 @@ def telemetry() -> dict[str, tuple[str, dict[str, Any]]]:
     return {
         "codex": ("logs", as_otlp("logs", "codex_exec", codex(AT), codex("2026-11-20T11:00:00Z"))),
         "gemini-cli": ("logs", as_otlp("logs", "gemini-cli", {"attributes": gemini})),
+        "openhands": ("traces", as_otlp("traces", "/home/ada/.local/bin/openhands", {**span, "attributes": openhands})),
         "opencode": ("traces", as_otlp("traces", "opencode", {**span, "attributes": opencode})),
         "qwen-code": ("logs", as_otlp("logs", "qwen-code", {"attributes": qwen})),
         "github-copilot": ("traces", as_otlp("traces", "github-copilot", {**span, "attributes": copilot})),
     }
 
 
-IN_BOTH = [("codex", 1, 2), ("gemini-cli", 1, 2), ("opencode", 1, 1), ("qwen-code", 1, 1), ("github-copilot", 1, 2)]
+IN_BOTH = [
+    ("codex", 1, 2),
+    ("gemini-cli", 1, 2),
+    ("opencode", 1, 1),
+    ("openhands", 1, 1),
+    ("qwen-code", 1, 1),
+    ("github-copilot", 1, 2),
+]
 """Agents, how many calls both files and telemetry have, and how many there are."""
 ASKING = frozenset({"codex", "gemini-cli", "opencode"})
 """Those whose calls have no id that both have."""

@@ -53,9 +53,10 @@ QWEN = Agent("qwen-code", Signal.LOGS, ("qwen-code",), ("qwen-code",), "qwen-cod
 CLINE = Agent("cline", Signal.LOGS, ("cline",))
 COPILOT = Agent("github-copilot", Signal.TRACES, ("github-copilot",), ("github.copilot",), prefers_response_model=True)
 COPILOT_CHAT = Agent("copilot-chat", Signal.TRACES, ("copilot-chat",), prefers_response_model=True)
+OPENHANDS = Agent("openhands", Signal.TRACES, ("openhands",))
 OPENCODE = Agent("opencode", Signal.TRACES, ("opencode",), ("opencode",), prefers_response_model=True)
 AGENTS = (
-    CLAUDE, CODEX, GEMINI, QWEN, CLINE, COPILOT, COPILOT_CHAT, OPENCODE,
+    CLAUDE, CODEX, GEMINI, QWEN, CLINE, COPILOT, COPILOT_CHAT, OPENCODE, OPENHANDS,
     Agent("goose", Signal.TRACES, ("goose",)),
     Agent("continue-cli", Signal.METRICS, ("continue-cli",), ("continue-cli",)),
     # The format of its request records is unknown.
@@ -65,14 +66,14 @@ AGENTS = (
 
 def find_agent(resource: Attributes, scope: str, event_name: str = "") -> Agent | None:
     """Return the agent that recorded something; None if it is not a known one."""
-    service = resource.get("service.name")
+    service = parse.service(resource.get("service.name", "")) or ""
     # Only the first part of an event's name is compared, and there are few of them.
-    return _find(service if isinstance(service, str) else "", scope, event_name.partition(".")[0])
+    return _find(service, scope, event_name.partition(".")[0])
 
 
 @lru_cache(1024)
 def _find(service: str, scope: str, event: str) -> Agent | None:
-    name = service.strip().casefold()
+    name = service.casefold()
     for agent in AGENTS:
         if any(name == known or name.startswith(f"{known}_") for known in agent.services):
             return agent

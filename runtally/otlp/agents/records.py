@@ -20,6 +20,7 @@ from runtally.otlp.agents.known import (
     COPILOT_CHAT,
     GEMINI,
     OPENCODE,
+    OPENHANDS,
     QWEN,
     Agent,
     Signal,
@@ -348,9 +349,12 @@ def add_agent(call: Call, agent: Agent, span: Span, more: frozenset[str], *, kee
     facts = call.facts
     if agent.prefers_response_model and "response_model" in facts:
         facts["model"] = facts["response_model"]
-    if agent is COPILOT and "request_id" in facts:
-        # The CLI's files have the same, from which the client sends the call under the same id.
-        call.run_id = _run_id(agent, facts["request_id"], *(facts.get(name, 0) for name in ("input", "output")))
+    if agent in {COPILOT, OPENHANDS} and "request_id" in facts:
+        # Their files have the same, from which the client sends the call under the same id.
+        session = (facts.get("session"),) if agent is OPENHANDS else ()
+        call.run_id = _run_id(
+            agent, *session, facts["request_id"], *(facts.get(name, 0) for name in ("input", "output"))
+        )
     if "provider" in facts:
         if agent is OPENCODE:
             facts["provider"] = facts["provider"].partition(".")[0]

@@ -13,7 +13,7 @@ import pytest
 from runtally.db.database import Database
 from tests.otlp import JSON, PATHS, PROTOBUF, RUN, ids_of, request_for, spans_of
 from tests.serving import INGEST_KEY, settings_for
-from tests.spans import SECOND, START, TRACE, as_json, as_protobuf, chat, joined, make_request, make_span
+from tests.spans import SECOND, START, TRACE, Json, as_json, as_protobuf, chat, joined, make_request, make_span
 from tests.stored import stored_runs
 from webapp.app import create_app
 
@@ -213,3 +213,40 @@ async def test_a_browser_may_send_from_another_site(client: httpx.AsyncClient, p
     response = await client.post("/v1/traces", content=as_json(request_for(project_id)), headers=headers)
 
     assert response.status_code == 200
+
+
+async def test_copilots_subagent_has_its_name_from_the_span_above(
+    client: httpx.AsyncClient, database: Database, project_id: str
+) -> None:
+    def of(number: int, above: int, **attributes: str) -> Json:
+        sent = {name.replace("__", "."): value for name, value in attributes.items()}
+        return make_span(sent, spanId=f"{number:016x}", parentSpanId=f"{above:016x}" if above else None)
+
+    agents, calls = (
+        {"gen_ai__operation__name": "invoke_agent"},
+        {"gen_ai__operation__name": "chat", "gen_ai__request__model": "gpt-5.1"},
+    )
+    spans = (
+        of(1, 0, **agents),
+        of(2, 1, **calls, github__copilot__initiator="user"),
+        of(3, 1, **agents, gen_ai__agent__name="explore"),
+        of(4, 3, **calls, github__copilot__initiator="sub-agent"),
+    )
+    resource = {"service.name": "github-copilot", "runtally.project": project_id}
+    await client.post("/v1/traces", content=as_json(make_request(*spans, resource=resource)), headers=JSON)
+
+    runs = await stored_runs(database, project_id)
+    assert {(run["metadata"]["querySource"], run["metadata"].get("agentName")) for run in runs} == {
+        ("user", None),
+        ("sub-agent", "explore"),
+    }
+
+
+async def test_a_service_that_is_named_by_the_path_of_its_program_is_a_project_of_its_last_part(
+    client: httpx.AsyncClient, database: Database, project_id: str
+) -> None:
+    request = request_for(f"/usr/bin/{project_id}")
+    await client.post("/v1/traces", content=as_json(request), headers=JSON)
+
+    (run,) = await stored_runs(database, project_id)
+    assert run["metadata"]["service"] == project_id

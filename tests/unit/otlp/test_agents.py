@@ -474,6 +474,26 @@ def test_copilots_call_is_the_run_that_its_files_have() -> None:
     assert call.run_id == sha256(b"github-copilot\x00resp_1\x001200\x00350").hexdigest()
 
 
+OPENHANDS: dict[str, Value] = {
+    "gen_ai.request.model": "openai/gpt-4o-mini", "gen_ai.system": "openai", "gen_ai.response.id": "chatcmpl-1", "gen_ai.usage.input_tokens": 1213,
+    "gen_ai.usage.output_tokens": 355, "llm.usage.total_tokens": 1568, "gen_ai.usage.cache_read_input_tokens": 1007, "lmnr.span.type": "LLM",
+    "lmnr.association.properties.session_id": "1443",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "service", ["openhands", "/home/ada/.local/bin/openhands", r"C:\Users\ada\bin\openhands", "c:/bin/openhands"]
+)
+def test_openhands_is_known_by_the_last_part_of_its_path_and_its_call_is_the_run_that_its_files_have(
+    service: str,
+) -> None:
+    (call,) = agents_calls(service, OPENHANDS, {})
+
+    assert (call.about["agent"], call.facts["session"]) == ("openhands", "1443")
+    assert tokens(call) == {"input": 1213, "output": 355, "cached": 1007}
+    assert call.run_id == sha256(b"openhands\x001443\x00chatcmpl-1\x001213\x00355").hexdigest()
+
+
 @pytest.mark.parametrize("operation", ["invoke_agent", "execute_tool", "embeddings"])
 def test_copilot_tells_of_nothing_but_chats(operation: str) -> None:
     assert agents_calls("github-copilot", COPILOT | {"gen_ai.operation.name": operation}, {}) == []

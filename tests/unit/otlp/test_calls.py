@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from runtally.models.run import Status
-from runtally.otlp.calls import ending, normalize_tokens, resolve_first_token, resolve_response_model
+from runtally.otlp.calls import ending, normalize_tokens, resolve_first_token, resolve_models
 from tests.unit.otlp.factories import MS, NOON
 
 TOKENS: dict[str, tuple[dict[str, int], dict[str, int]]] = {
@@ -152,9 +152,17 @@ def test_the_first_part_of_an_answer_came_after_so_many_milliseconds(
         ({"model": "a", "other_model": "a-2024"}, {"model": "a", "response_model": "a-2024"}),
         ({"model": "a", "other_model": "a"}, {"model": "a"}),
         ({"model": "a", "response_model": "b", "other_model": "c"}, {"model": "a", "response_model": "b"}),
+        ({"model": "cheap", "provider_model": "openai/gpt-4o"}, {"provider": "openai", "model": "gpt-4o"}),
+        (
+            {"provider": "open_ai", "response_model": "cheap", "provider_model": "openrouter/openai/gpt-4o"},
+            {"provider": "openrouter", "model": "openai/gpt-4o", "response_model": "cheap"},
+        ),
+        ({"model": "a", "provider_model": "gpt-4o"}, {"model": "a"}),
     ],
 )
-def test_a_second_name_of_the_model_is_that_of_the_response(facts: dict[str, Any], expected: dict[str, Any]) -> None:
-    resolve_response_model(facts)
+def test_the_model_is_the_providers_own_and_a_second_name_that_of_the_response(
+    facts: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    resolve_models(facts)
 
     assert facts == expected

@@ -2,6 +2,7 @@
 
 import json as text
 from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -332,6 +333,29 @@ def test_litellms_functions_are_calls_with_the_user_and_provider_that_it_names(k
     assert has(the_run(scoped("litellm", span(sent))), provider="openai", model="gpt-5-mini", user_id="u-9")
 
 
+def test_the_model_of_litellms_second_callback_is_the_providers_and_not_the_proxys_group() -> None:
+    sent: dict[str, Value] = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "anthropic",
+        "gen_ai.request.model": "cheap",
+        "gen_ai.response.model": "cheap",
+        "gen_ai.usage.input_tokens": 1255,
+        "gen_ai.usage.output_tokens": 375,
+        "gen_ai.usage.cache_creation.input_tokens": 55,
+        "gen_ai.usage.cache_read.input_tokens": 1035,
+        "gen_ai.usage.total_tokens": 1630,
+        "litellm.call_type": "acompletion",
+        "litellm.provider.model": "anthropic/claude-sonnet-4-5",
+        "litellm.cost.total": 0.00668175,
+        "litellm.metadata.user_api_key_end_user_id": "u-9",
+    }
+
+    run = the_run(scoped("litellm", span(sent)))
+    assert has(run, provider="anthropic", model="claude-sonnet-4-5", user_id="u-9")
+    assert has(run, input_tokens=1255, cached_input_tokens=1035, cache_write_tokens=55, output_tokens=375)
+    assert run.reported_cost_usd == Decimal("0.00668175")
+
+
 def test_vertex_names_a_model_by_its_place_and_a_tuned_one_keeps_it() -> None:
     place = "projects/p/locations/us-central1/"
     tuned = f"{place}models/4711"
@@ -345,7 +369,7 @@ def test_vertex_names_a_model_by_its_place_and_a_tuned_one_keeps_it() -> None:
 def test_a_transcription_of_litellm_is_a_run_though_it_has_seconds_and_no_tokens() -> None:
     kind: dict[str, Value] = {"llm.request.type": "transcription", "gen_ai.operation.name": "transcription"}
     usage: dict[str, Value] = {"metadata.usage_object": "{'type': 'duration', 'seconds': 12.5}"}
-    run = the_run(scoped("litellm", span({**LITELLM, "gen_ai.request.model": "whisper-1", **kind, **usage})))
+    run = the_run(scoped("litellm", span({**LITELLM, "litellm.provider.model": "openai/whisper-1", **kind, **usage})))
 
     assert has(run, model="whisper-1", units={"audioSeconds": 12.5})
 

@@ -56,8 +56,6 @@ def test_a_provider_is_stored_as_the_catalogue_calls_it(sent: str, stored: str, 
 @pytest.mark.parametrize(
     ("facts", "expected"),
     [
-        ({"provider_model": "anthropic/claude-sonnet-4-5"}, "anthropic"),
-        ({"provider_model": "gpt-4o", "model": "gpt-4o"}, "openai"),
         ({"model": "claude-sonnet-4-5"}, "anthropic"),
         ({"model": "openrouter/openai/gpt-4o"}, "openrouter"),
         ({"model": "llama-3"}, "unknown"),

@@ -34,9 +34,20 @@ def read(home: Home, notes: Notes) -> Iterator[Run]:
                 # LiteLLM's names begin with the provider.
                 provider, slash, model = name.partition("/")
                 model = model if slash else name
+                tokens = {
+                    "inputTokens": count(usage, "prompt_tokens"),
+                    "cachedInputTokens": count(usage, "cache_read_tokens"),
+                    "cacheWriteTokens": count(usage, "cache_write_tokens"),
+                    "outputTokens": count(usage, "completion_tokens"),
+                    "reasoningTokens": count(usage, "reasoning_tokens"),
+                }
+                answer = text(usage, "response_id")
                 yield reading.call(
                     NAME,
-                    (session, text(usage, "response_id") or f"{purpose} {place}"),
+                    # Its span has the same; some servers give an id again and again.
+                    (session, answer, tokens["inputTokens"], tokens["outputTokens"])
+                    if answer
+                    else (session, f"{purpose} {place}"),
                     ended - (took or 0),
                     model,
                     provider if slash else reading.provider_of(None, model),
@@ -46,13 +57,7 @@ def read(home: Home, notes: Notes) -> Iterator[Run]:
                         "querySource": None if purpose == "agent" else purpose[:64],
                         "reportedCostUSD": cost.get("cost") or None,
                     },
-                    tokens={
-                        "inputTokens": count(usage, "prompt_tokens"),
-                        "cachedInputTokens": count(usage, "cache_read_tokens"),
-                        "cacheWriteTokens": count(usage, "cache_write_tokens"),
-                        "outputTokens": count(usage, "completion_tokens"),
-                        "reasoningTokens": count(usage, "reasoning_tokens"),
-                    },
+                    tokens=tokens,
                 )
 
 
