@@ -85,6 +85,9 @@ class Dsn:
             "timeout": CONNECT_SECONDS,
             "command_timeout": statement_seconds,
             "server_settings": _PASSED_ON if self.is_pooled else _OF_A_SESSION,
+            # By default a statement of more than 15 KB is prepared anew each time. That of ingest is not much shorter, and would
+            # take more than twice as long.
+            "max_cacheable_statement_size": 0,
         }
         # Without a cache, statements have no name, and are sent together with their values.
         return options | {"statement_cache_size": 0} if self.is_pooled else options

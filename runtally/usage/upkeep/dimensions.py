@@ -28,9 +28,12 @@ async def merge_dimensions(database: Database, now: datetime, *, everything: boo
     async with database.transaction() as connection:
         if not await connection.fetchval(queries.TRY_LOCK):
             return 0
+        waits = 0 if everything else MUCH, LONGEST_WAIT.total_seconds(), SOME, QUIET.total_seconds()
+        due = [row["id"] for row in await connection.fetch(queries.SELECT_DUE, now, MERGED_AT_ONCE, *waits)]
+        if not due:
+            return 0
         await connection.execute(queries.SET_UP_MANY)
-        due = 0 if everything else MUCH, LONGEST_WAIT.total_seconds(), SOME, QUIET.total_seconds()
-        return int(await connection.fetchval(queries.MERGE_DUE, now, MERGED_AT_ONCE, *due))
+        return int(await connection.fetchval(queries.MERGE_DUE, now, due))
 
 
 async def change_key(database: Database, now: datetime) -> bool:

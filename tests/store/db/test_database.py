@@ -259,6 +259,18 @@ async def test_a_statement_that_was_prepared_and_not_run_holds_nothing_afterward
         assert await connection.fetchval("SELECT pg_backend_pid()") == pid
 
 
+async def test_a_statement_is_prepared_once_however_long_it_is(database: Database) -> None:
+    statement = f"SELECT 1 -- {'long ' * 10_000}"
+    async with database.connection() as connection:
+        for _ in range(2):
+            assert await connection.fetchval(statement) == 1
+        prepared = await connection.fetch(
+            "SELECT statement, generic_plans + custom_plans AS runs FROM pg_prepared_statements"
+        )
+
+    assert (statement, 2) in map(tuple, prepared)
+
+
 async def test_a_transaction_left_open_ends_when_its_connection_is_given_back(database: Database) -> None:
     async with database.connection() as connection:
         pid = await connection.fetchval("SELECT pg_backend_pid()")
