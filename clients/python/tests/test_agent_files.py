@@ -14,12 +14,10 @@ import pytest
 
 from runtally.access.scopes import Scope
 from runtally.db.database import Database
-from runtally_client import _sender
-from runtally_client._target import Target
+from runtally_client._target import Answer, Target
 from runtally_client.agent_files import cli, reading, sync
 from runtally_client.agent_files.reading import Home, Notes, Run
 from runtally_client.agent_files.registry import AGENTS, read
-from runtally_client.agent_files.reported import Reported
 from tests.factories import make_key
 from tests.receiver import refuse, running_receiver
 from tests.serving import Server
@@ -921,23 +919,55 @@ def test_a_key_that_may_not_ask_what_telemetry_reported_is_named(
     )
 
 
+@pytest.mark.parametrize(
+    ("status", "why"), [(401, "the server refused them with 401: "), (503, "the server answered 503.")]
+)
 def test_a_server_that_refuses_is_a_failure_that_is_said(
-    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, status: int, why: str
 ) -> None:
-    monkeypatch.setattr(sync, "PATIENCE_SECONDS", 0.5)
-    monkeypatch.setattr(_sender, "EXIT_WITHOUT_PROGRESS_SECONDS", 0.01)
+    write_pi(tmp_path)
+    monkeypatch.setattr(sync, "PATIENCE_SECONDS", 0.0)
     with running_receiver() as receiver:
-        receiver.reply = refuse(401)
-        assert cli.main(["sync", "--url", receiver.url, "--key", "wrong", "--home", str(home)]) == 1
+        receiver.reply = refuse(status)
+        assert cli.main(["sync", "--url", receiver.url, "--key", "wrong", "--home", str(tmp_path)]) == 1
 
-    assert "Some runs were not taken; run it again later, which adds nothing twice." in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert f"Not all was sent: {why}" in told
+    assert "Some runs were not taken; run it again later, which adds nothing twice." in told
 
 
-def test_a_server_out_of_reach_is_not_asked_again_for_each_session(home: Path) -> None:
-    reported = Reported(Target("http://127.0.0.1:1", None, "p"))
+def test_a_server_that_is_away_for_a_moment_is_waited_for(
+    server: Server, project_id: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_codex(tmp_path)
+    tries: list[str] = []
+    ask = Target._ask  # noqa: SLF001
 
-    assert not any(map(reported.has, runs_of(home)))
-    assert reported.problem == "the server gave no answer"
+    def often_away(target: Target, method: str, path: str, body: bytes | None = None) -> Answer:
+        tries.append(method)
+        if len(tries) % 3:
+            raise ConnectionRefusedError
+        return ask(target, method, path, body)
+
+    monkeypatch.setattr(Target, "_ask", often_away)
+    monkeypatch.setattr(sync, "FIRST_PAUSE_SECONDS", 0.0)
+    where = ["--url", server.url, "--key", server.ingest_key, "--project", project_id, "--home", str(tmp_path)]
+    assert cli.main(["sync", *where]) == 0
+
+    assert capsys.readouterr().out == "1 runs added, 0 there already, 0 refused.\n"
+    assert tries == ["GET"] * 3 + ["POST"] * 3
+
+
+def test_nothing_is_sent_while_the_server_does_not_say_what_telemetry_has_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_codex(tmp_path)
+    monkeypatch.setattr(sync, "PATIENCE_SECONDS", 0.0)
+    with running_receiver() as receiver:  # It takes runs, and knows no other request.
+        assert cli.main(["sync", "--url", receiver.url, "--home", str(tmp_path)]) == 1
+
+    assert not receiver.runs
+    assert "Not all was sent: the server answered 501." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

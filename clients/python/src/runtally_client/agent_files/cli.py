@@ -79,21 +79,21 @@ def _sync(options: argparse.Namespace) -> int:
         sync = Sync(options.url, options.key, options.project)
     except ValueError:
         return _complain("--url must be like https://runtally.example.com.")
-    try:
-        return _send(options, sync)
-    finally:
-        sync.close()
+    return _send(options, sync)
 
 
 def _send(options: argparse.Namespace, sync: Sync) -> int:
+    told = ""
     while True:
-        notes, before = Notes(), sync.target.processed
+        notes, before = Notes(), sync.processed
         is_taken = sync.send(_runs(options, notes), notes)
-        target = sync.target
-        if target.processed > before or not options.watch:
-            added, there = target.processed - target.duplicates, target.duplicates + sync.reported
-            sys.stdout.write(f"{added:,} runs added, {there:,} there already, {target.refused:,} refused.\n")
+        if sync.processed > before or not options.watch:
+            added, there = sync.processed - sync.duplicates, sync.duplicates + sync.reported
+            sys.stdout.write(f"{added:,} runs added, {there:,} there already, {sync.refused:,} refused.\n")
             sys.stdout.flush()
+        if sync.problem and sync.problem != told:
+            _complain(f"Not all was sent: {sync.problem}.")
+        told = sync.problem
         if not options.watch:
             _say(notes)
             if not is_taken:

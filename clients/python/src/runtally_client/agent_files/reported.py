@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode
 
+from runtally_client._sender import REFUSED
 from runtally_client._target import Target
 from runtally_client.agent_files.reading import Run, seconds
 
@@ -13,7 +14,6 @@ AGENTS = frozenset({"codex", "gemini-cli", "github-copilot", "opencode", "openha
 """Those that send telemetry, other than Claude Code, whose calls have one id in both."""
 WITHIN_SECONDS = 60.0
 _PAGES = 200
-_REFUSED = (401, 403)
 _COUNTS = ("inputTokens", "cachedInputTokens", "outputTokens")
 _Key = tuple[bool, tuple[int, ...]]
 
@@ -59,12 +59,11 @@ class Reported:
     def _pages(self, session: str) -> Iterator[dict[str, Any]]:
         query = {"projectId": self._target.project, "session": session, "range": "all"}
         for _ in range(_PAGES):
-            try:
-                status, _, document = self._target.get(f"/api/runs?{urlencode(query)}")
-            except OSError:
-                status, document = 0, {}
+            status, _, document = self._target.get(f"/api/runs?{urlencode(query)}")
             if not document.get("ok"):
-                self.problem = "the key has no scope runs:read" if status in _REFUSED else "the server gave no answer"
+                self.problem = (
+                    "the key has no scope runs:read" if status in REFUSED else f"the server answered {status}"
+                )
                 return
             yield from document["runs"]
             if not document["nextBefore"]:
