@@ -32,23 +32,26 @@ MANY_TOKENS = 10**12
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The first entries that a search finds, and how many there are in all."""
+    """A page of the entries that a search finds, how many there are in all, and which page it is."""
 
     entries: Sequence[PriceEntry]
     number: int
+    page: int
 
 
-async def search(
-    session: AsyncSession, text: str, now: datetime, *, past: bool, first: Iterable[int] = ()
+async def search(  # noqa: PLR0913  # What a list is asked for.
+    session: AsyncSession, text: str, now: datetime, *, past: bool, first: Iterable[int] = (), page: int = 1
 ) -> SearchResult:
-    """Find entries with each of the words in a name: the ids of `first`, then projects' own, then by name.
+    """Find entries with each of the words in a name: the ids of `first`, then projects' own, then by name; page by page.
 
-    With `past`, entries that are over are included.
+    With `past`, entries that are over are included. After the last page comes the last page.
     """
     conditions = [_has(word) for word in text.lower().replace("\0", "").split()[:MAX_WORDS]]
     if not past:
         conditions.append(col(PriceEntry.withdrawn_at).is_(None))
         conditions.append(or_(col(PriceEntry.effective_to).is_(None), col(PriceEntry.effective_to) > now))
+    number = (await session.exec(select(func.count()).select_from(PriceEntry).where(*conditions))).one()
+    page = min(page, max(1, -(-number // MAX_FOUND)))
     query = (
         select(PriceEntry)
         .where(*conditions)
@@ -61,10 +64,10 @@ async def search(
             col(PriceEntry.effective_from).desc().nulls_last(),
             col(PriceEntry.id),
         )
+        .offset((page - 1) * MAX_FOUND)
         .limit(MAX_FOUND)
     )
-    number = (await session.exec(select(func.count()).select_from(PriceEntry).where(*conditions))).one()
-    return SearchResult((await session.exec(query)).all(), number)
+    return SearchResult((await session.exec(query)).all(), number, page)
 
 
 async def list_named(

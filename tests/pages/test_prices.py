@@ -13,7 +13,7 @@ from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.pricing import entries
-from tests.factories import make_run
+from tests.factories import make_price, make_run
 from tests.pages.conftest import Post
 from tests.pages.looking import PARTIAL, Outline, html_of, part_of, text_of
 from tests.pages.price_forms import app_prices, refused, saved
@@ -32,6 +32,27 @@ async def test_a_price_is_added_and_found(reader: Browser, provider: str) -> Non
     assert "1 price" in found
     assert "$3.00" in found
     assert "No matching prices" in await html_of(reader, f"/admin/prices?q={provider}+tiny")
+
+
+async def test_thousands_of_prices_come_in_small_pages(reader: Browser, provider: str, database: Database) -> None:
+    async with database.session() as session:
+        session.add_all(make_price(provider=provider, model=f"model-{number:04}") for number in range(2_050))
+    url = f"/admin/prices?q={provider}"
+
+    first, second = await html_of(reader, url), await html_of(reader, f"{url}&page=2")
+    last, beyond = await html_of(reader, f"{url}&page=21"), await html_of(reader, f"{url}&page=99999")
+
+    assert "2,050 prices" in text_of(first)
+    assert "1 to 100 of 2,050 Next" in text_of(first)
+    assert f'href="/admin/prices?q={provider}&amp;page=2"' in first
+    assert "101 to 200 of 2,050 Previous Next" in text_of(second)
+    assert f'href="/admin/prices?q={provider}"' in second
+    assert "model-0100" in second
+    assert "2,001 to 2,050 of 2,050 Previous" in text_of(last)
+    assert "2,001 to 2,050 of 2,050" in text_of(beyond)
+    assert len(first) < 300_000
+    # A search begins anew, and what is one page has no ways to others.
+    assert 'id="prices-next"' not in await html_of(reader, f"{url}+model-0007")
 
 
 async def test_a_wrong_price_is_refused_at_its_fields_and_keeps_what_was_filled_in(

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from quart import Blueprint, request, url_for
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.errors import InvalidPrice
+from runtally.fields import MAX_ROW, parse_whole
 from runtally.models.price import PriceEntry
 from runtally.pricing import entries, registry
 from runtally.pricing.draft import Draft, read_draft
@@ -37,6 +38,10 @@ class PricesPage(Page, frozen=True):
     search: Form
     rows: tuple[PriceRow, ...]
     number: int
+    shown: str
+    """Which of them these are, where there are more."""
+    previous_url: str | None
+    next_url: str | None
     unpriced: Sequence[UsedModel]
     """The most used models without a price; the runs of some have the cost that the client reported."""
     unpriced_number: int
@@ -60,13 +65,23 @@ async def prices() -> ResponseReturnValue:
         used = await registry.list_used_models(snapshots, now)
         in_use = await registry.list_in_use(snapshots, used, book, now)
     unpriced = registry.unpriced_of(used, book, direct, now)
+    number = parse_whole(request.args.get("page", ""), MAX_ROW) or 1
     async with services().control.database.session() as session:
-        found = await registry.search(session, text, now, past=past, first=in_use)
+        found = await registry.search(session, text, now, past=past, first=in_use, page=number)
+
+    def url(page: int) -> str | None:
+        query: dict[str, Any] = {"q": text or None, "past": 1 if past else None, "page": page if page > 1 else None}
+        return url_for(".prices", **query) if 1 <= page <= -(-found.number // registry.MAX_FOUND) else None
+
+    before = (found.page - 1) * registry.MAX_FOUND
     page = PricesPage(
         frame=prices_frame("prices.prices"),
         search=Form(values={"q": (text,), "past": ("1" if past else "",)}),
         rows=rows_of(found.entries, now, in_use),
         number=found.number,
+        shown=f"{before + 1:,} to {before + len(found.entries):,} of {found.number:,}",
+        previous_url=url(found.page - 1),
+        next_url=url(found.page + 1),
         unpriced=unpriced[:SHOWN],
         unpriced_number=len(unpriced),
         now=now,
