@@ -23,6 +23,8 @@ NOTHING = "\u2013"
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 MINUS = "\u2212"
+# A line may break after a minus before a sign of money, but not at a word joiner.
+_LESS = f"{MINUS}\u2060"
 _TO = "\u2013"
 _CENT = Decimal("0.01")
 _CENTS_DIGITS = 2
@@ -105,7 +107,7 @@ def _with_decimals(decimals: int, unit: Unit) -> Write:
         amount = unit.of(amount_usd)
         if 0 < abs(amount) < step / 2:
             return _marked(unit, f"<{unit.sign}{step}" if amount > 0 else _nearly_nothing(unit), amount_usd)
-        sign = MINUS if amount < 0 else ""
+        sign = _LESS if amount < 0 else ""
         return _marked(unit, f"{sign}{unit.sign}{rounded(abs(amount), step):,f}", amount_usd)
 
     return write
@@ -116,7 +118,7 @@ def _marked(unit: Unit, text: str, amount_usd: Decimal) -> str:
 
 
 def _nearly_nothing(unit: Unit) -> str:
-    return f"\u2248 {unit.sign}0"
+    return f"\u2248\u00a0{unit.sign}0"
 
 
 def unit_money(amount_usd: Decimal) -> str:
@@ -143,7 +145,7 @@ def money_apart(difference_usd: Decimal, write: Write = money) -> str:
     size = write(abs(difference_usd))
     if difference_usd and size.startswith("<"):
         return nearly_nothing()
-    text = f"{'+' if difference_usd > 0 else MINUS if difference_usd < 0 else ''}{size}"
+    text = f"{'+' if difference_usd > 0 else _LESS if difference_usd < 0 else ''}{size}"
     return _marked(currency.shown(), text, difference_usd)
 
 
@@ -166,12 +168,12 @@ def set_money(amount_usd: Decimal) -> str:
 def beside(dollars: str, amount_usd: Decimal) -> str:
     """Write the currency of the page, where that is another one, beside an amount that stays in dollars: $400 (\u20ac368)."""
     unit = currency.shown()
-    return dollars if unit is DOLLARS else f"{dollars} ({_money(amount_usd, unit)})"
+    return dollars if unit is DOLLARS else f"{dollars} ({unit_money(amount_usd)})"
 
 
 def money_exact(amount_usd: Decimal) -> str:
     """Format all stored digits, and at least two decimals, in dollars: for prices, and for explaining a cost."""
-    sign = MINUS if amount_usd < 0 else ""
+    sign = _LESS if amount_usd < 0 else ""
     size = abs(amount_usd).normalize()
     return f"{sign}${size if -int(size.as_tuple().exponent) > _CENTS_DIGITS else size.quantize(_CENT):,f}"
 

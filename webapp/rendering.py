@@ -65,6 +65,11 @@ def apart(text: str) -> Markup:
     return Markup(" · ").join(Markup("<bdi>{}</bdi>").format(part) for part in text.split(" · "))
 
 
+def address(text: str) -> Markup:
+    """Render an address of mail, or another name: a line may break after its "@" before it breaks a word."""
+    return Markup("@<wbr>").join(text.split("@"))
+
+
 def replaces_itself(id_: str) -> Markup:
     """Return the attributes of a part that links and forms in it renew, the last one alone, with its address in the history."""
     return Markup(
@@ -100,6 +105,7 @@ templates.globals |= {
     "zone": zone,
 }
 templates.filters |= {
+    "address": address,
     "ago": formats.ago,
     "apart": apart,
     "clock": lambda at: formats.clock(zone.local(at)),

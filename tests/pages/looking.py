@@ -66,6 +66,6 @@ class Outline(HTMLParser):
 
 
 def text_of(html: str) -> str:
-    """The text alone, its white space folded."""
+    """The text alone, its white space folded, without what only keeps a line from breaking."""
     outline = Outline(html.removeprefix("<!DOCTYPE html>"), is_whole=False)
-    return " ".join("".join(outline.texts).split())
+    return " ".join("".join(outline.texts).replace("\u2060", "").split())

@@ -30,7 +30,7 @@ def shown_in(rate: Rate) -> Iterator[Unit]:
 
 
 def number_of(text: str) -> Decimal:
-    return Decimal(text.replace(formats.MINUS, "-").replace("€", "").replace(",", ""))
+    return Decimal(text.replace(formats.MINUS, "-").replace("\u2060", "").replace("€", "").replace(",", ""))
 
 
 @given(st.lists(AMOUNTS, min_size=1, max_size=20), RATES)
@@ -62,8 +62,8 @@ def test_a_column_adds_up_to_its_total_but_for_the_rounding_of_its_figures(amoun
         (EUR, "1000", "€920.00"),
         (EUR, "0.0001", "<€0.0001"),
         (EUR, "0.00011", "€0.0001"),
-        (EUR, "-3", "\u2212€2.76"),
-        (EUR, "-0.00001", "\u2248 €0"),
+        (EUR, "-3", "\u2212\u2060€2.76"),
+        (EUR, "-0.00001", "\u2248\u00a0€0"),
         (EUR, "0", "€0.00"),
         (JPY, "1", "¥150"),
         (JPY, "0.1", "¥15.0"),
@@ -87,7 +87,7 @@ def test_who_points_at_an_amount_sees_the_dollars_and_the_rate() -> None:
 
     assert escape(cost) == '<span title="$1.50 at 1 USD = 0.92 EUR">€1.38</span>'
     assert escape(per_run) == '<span title="$0.00002 at 1 USD = 0.92 EUR">€0.000018</span>'
-    assert escape(apart) == '<span title="\u2212$0.50 at 1 USD = 0.92 EUR">\u2212€0.460</span>'
+    assert escape(apart) == '<span title="\u2212\u2060$0.50 at 1 USD = 0.92 EUR">\u2212\u2060€0.460</span>'
     assert f"{cost} in total" == "€1.38 in total"
     assert escape(formats.money(Decimal("1.5"))) == "$1.50"
 

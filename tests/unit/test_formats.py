@@ -28,8 +28,8 @@ NOON = datetime(2026, 11, 18, 12, tzinfo=UTC)
         ("1", "$1.00"),
         ("277.615", "$277.62"),
         ("1234567.8", "$1,234,567.80"),
-        ("-3", "\u2212$3.00"),
-        ("-0.00001", "\u2248 $0"),
+        ("-3", "\u2212\u2060$3.00"),
+        ("-0.00001", "\u2248\u00a0$0"),
     ],
 )
 def test_money(amount: str, text: str) -> None:
@@ -71,7 +71,7 @@ def test_money_has_as_many_decimals_as_its_size_asks_for(amount: Decimal) -> Non
         (["13.96", "0.352", "0.0657", "0"], ["$13.96", "$0.35", "$0.07", "$0.00"]),
         (["0.352", "0.0657", "0.0001"], ["$0.352", "$0.066", "<$0.001"]),
         (["0.0657", "0.0001"], ["$0.0657", "$0.0001"]),
-        (["-1.224", "0.23"], ["\u2212$1.22", "$0.23"]),
+        (["-1.224", "0.23"], ["\u2212\u2060$1.22", "$0.23"]),
         (["0", "0"], ["$0.00", "$0.00"]),
         ([], []),
     ],
@@ -94,7 +94,7 @@ def test_a_difference_in_a_column_has_the_columns_decimals_and_a_sign() -> None:
     write = formats.column_money([Decimal("1.22")])
 
     assert formats.money_apart(Decimal("0.717"), write) == "+$0.72"
-    assert formats.money_apart(Decimal("-0.717"), write) == "\u2212$0.72"
+    assert formats.money_apart(Decimal("-0.717"), write) == "\u2212\u2060$0.72"
     assert formats.money_apart(Decimal("0.001"), write) == formats.nearly_nothing()
 
 
@@ -125,9 +125,9 @@ def test_an_estimate_has_no_cents_from_a_hundred_dollars_up() -> None:
     [
         ("0", "$0.00"),
         ("0.171", "+$0.171"),
-        ("-12.3", "\u2212$12.30"),
-        ("0.00009", "\u2248 $0"),
-        ("-0.00009", "\u2248 $0"),
+        ("-12.3", "\u2212\u2060$12.30"),
+        ("0.00009", "\u2248\u00a0$0"),
+        ("-0.00009", "\u2248\u00a0$0"),
     ],
 )
 def test_amounts_apart_have_a_sign_where_they_can_be_told_apart(difference: str, text: str) -> None:
@@ -136,7 +136,13 @@ def test_amounts_apart_have_a_sign_where_they_can_be_told_apart(difference: str,
 
 @pytest.mark.parametrize(
     ("amount", "text"),
-    [("0", "$0.00"), ("3", "$3.00"), ("0.024731000000", "$0.024731"), ("1200", "$1,200.00"), ("-0.5", "\u2212$0.50")],
+    [
+        ("0", "$0.00"),
+        ("3", "$3.00"),
+        ("0.024731000000", "$0.024731"),
+        ("1200", "$1,200.00"),
+        ("-0.5", "\u2212\u2060$0.50"),
+    ],
 )
 def test_exact_money(amount: str, text: str) -> None:
     assert formats.money_exact(Decimal(amount)) == text

@@ -206,6 +206,7 @@ def _period(bill: Bill) -> str:
 
 def _bill_page(bill: Bill, found: Comparison) -> BillPage:
     total, over = found.total, is_over(bill, found)
+    apart = formats.column_money(part.amount_usd for part in total.parts)
     return BillPage(
         frame=frame("admin_bills.bills"),
         id=str(bill.id),
@@ -221,7 +222,9 @@ def _bill_page(bill: Bill, found: Comparison) -> BillPage:
             Figure("Difference", formats.money_apart(total.difference_usd)),
         ),
         parts=tuple(
-            PartLine(_named(part), formats.money_apart(part.amount_usd), _counts(part), _fix(bill, part, total.name))
+            PartLine(
+                _named(part), formats.money_apart(part.amount_usd, apart), _counts(part), _fix(bill, part, total.name)
+            )
             for part in total.parts
         ),
         verdict=_verdict(bill, total, above=over),
@@ -238,8 +241,9 @@ def _tables(found: Comparison) -> Iterator[tuple[str, Table]]:
     if len(found.days) > 1:
         yield "By day", _differences("Day (UTC)", found.days)
     if found.keys:
+        money = formats.column_money(usd for _, usd, _ in found.keys)
         columns: tuple[Column[tuple[str, Decimal, int]], ...] = (
-            Column("Billed", lambda row: formats.money(row[1]), "number"),
+            Column("Billed", lambda row: money(row[1]), "number"),
             Column("Calls", lambda row: formats.count(row[2]), "number"),
         )
         keys = table_of("Id at the vendor", lambda row: Head(name=row[0] or "(none)", note=""), columns, found.keys)
@@ -247,17 +251,20 @@ def _tables(found: Comparison) -> Iterator[tuple[str, Table]]:
 
 
 def _differences(title: str, rows: Sequence[Difference]) -> Table:
+    sums = formats.column_money(usd for row in rows for usd in (row.billed_usd, row.computed_usd))
+    apart = formats.column_money(row.difference_usd for row in rows)
+
     def reasons(row: Difference) -> tuple[str, ...]:
-        return tuple(f"{_named(part)} {formats.money_apart(part.amount_usd)}" for part in row.parts)
+        return tuple(f"{_named(part)} {formats.money_apart(part.amount_usd, apart)}" for part in row.parts)
 
     def head(row: Difference) -> Head:
-        both = f"{formats.money(row.billed_usd)} billed, {formats.money(row.computed_usd)} computed"
+        both = f"{sums(row.billed_usd)} billed, {sums(row.computed_usd)} computed"
         return Head(name=row.name or "No model", note="", summary=" · ".join((both, *reasons(row))))
 
     columns: tuple[Column[Difference], ...] = (
-        Column("Billed", lambda row: formats.money(row.billed_usd)),
-        Column("Computed", lambda row: formats.money(row.computed_usd)),
-        Column("Difference", lambda row: formats.money_apart(row.difference_usd), "number"),
+        Column("Billed", lambda row: sums(row.billed_usd)),
+        Column("Computed", lambda row: sums(row.computed_usd)),
+        Column("Difference", lambda row: formats.money_apart(row.difference_usd, apart), "number"),
         Column("Why", lambda row: Cell(notes=reasons(row)), "fold"),
     )
     return table_of(title, head, columns, rows)
