@@ -114,6 +114,14 @@ TOO_SMALL_TO_HIT = """least => [...document.querySelectorAll("a:not(.skip), butt
   .filter((target) => target.height > 0 && target.height < least)
 """
 
+OFF_THE_SCREEN = """() => [...document.querySelectorAll("details.menu")].map((menu) => {
+  menu.open = true;
+  const sheet = menu.querySelector(".menu-sheet").getBoundingClientRect();
+  menu.open = false;
+  return { menu: menu.id, left: sheet.left, right: sheet.right };
+}).filter((sheet) => sheet.left < 0 || sheet.right > innerWidth)
+"""
+
 
 def _violations(page: Page) -> list[str]:
     """Light and wide, dark and narrow: colours do not depend on the width."""
@@ -139,6 +147,7 @@ def test_everybody_can_use_it(page: Page, story: Server, name: str, complaints: 
     assert _violations(page) == []
     assert page.evaluate(TOO_SMALL_TO_HIT, SMALLEST_TARGET) == []
     assert page.evaluate("() => document.documentElement.scrollWidth") == NARROWEST["width"]
+    assert page.evaluate(OFF_THE_SCREEN) == []
 
 
 def test_axe_finds_nothing_in_an_empty_install(page: Page, never_used_server: Server) -> None:
