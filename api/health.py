@@ -102,7 +102,7 @@ async def get_health() -> ResponseReturnValue:
         commit=COMMIT or UNSET,
         database=database,
         migrations=migrations,
-        uptime_seconds=int((services().clock() - services().opened_at).total_seconds()),
+        uptime_seconds=int(services().uptime.total_seconds()),
     )
     return reply(health, 200 if healthy else 503)
 

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import timedelta
 
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -16,7 +16,7 @@ from runtally.alerts.confirming import ConfirmationLinks
 from runtally.alerts.registry import Channels
 from runtally.cells.cell import Cell, Connections
 from runtally.cells.cells import Cells
-from runtally.clock import Clock, system_clock
+from runtally.clock import Clock, seconds_passed, system_clock
 from runtally.db import pair
 from runtally.db.database import Connection, Database
 from runtally.directory import refuse_unnamed_cells
@@ -55,7 +55,12 @@ class Services:
     channels: Channels
     openid: OpenIdProvider | None
     clock: Clock
-    opened_at: datetime
+    opened_after: float
+
+    @property
+    def uptime(self) -> timedelta:
+        """Return how long they have been open, whatever the clock was set to meanwhile."""
+        return timedelta(seconds=seconds_passed() - self.opened_after)
 
     def sessions_of(self, project_id: str | None) -> AbstractAsyncContextManager[tuple[AsyncSession, AsyncSession]]:
         """Open sessions of control and of a project's cell, which is committed first. Raises `StoreUnavailable`."""
@@ -138,7 +143,7 @@ class Services:
                     channels=channels,
                     openid=openid,
                     clock=clock,
-                    opened_at=clock(),
+                    opened_after=seconds_passed(),
                 )
 
 

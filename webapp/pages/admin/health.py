@@ -164,7 +164,7 @@ async def health() -> ResponseReturnValue:
 
 
 def _facts() -> Iterator[tuple[str, str]]:
-    up = services().clock() - services().opened_at
+    up = services().uptime
     yield "Runtally", BUILD
     yield "Up for", formats.duration(int(up.total_seconds() * 1000))
     yield "Schema", f"version {version_name()}"
