@@ -77,7 +77,7 @@ FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
         (
             "gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens",
             "llm.token_count.prompt_details.cache_read", "ai.usage.cachedInputTokens",
-            "ai.usage.inputTokenDetails.cacheReadTokens", "gen_ai.usage.details.cache_read_tokens",
+            "ai.usage.inputTokenDetails.cacheReadTokens", "gen_ai.usage.details.cache_read_tokens", "gen_ai.usage.cached_tokens",
             "langfuse.observation.usage_details", "ai.response.providerMetadata", "langsmith.metadata.usage_metadata",
             "metadata.usage_object", "gen_ai.usage.input_token_details", "mlflow.chat.tokenUsage",
         ),

@@ -27,6 +27,10 @@ CASES: dict[str, Case] = {
     "a chat without tokens": ({"gen_ai.operation.name": "chat", **MODEL}, True),
     "a chat of a response's model": ({"gen_ai.operation.name": "chat", "gen_ai.response.model": "m"}, True),
     "a chat without a model": ({"gen_ai.operation.name": "chat", **COUNT, **SYSTEM}, False),
+    "a server's own span of vLLM, which names no model": (
+        {"gen_ai.usage.prompt_tokens": 17, "gen_ai.usage.completion_tokens": 64, "gen_ai.request.id": "chatcmpl-1",
+         "gen_ai.latency.e2e": 0.25, "gen_ai.latency.time_to_first_token": 0.11}, False,
+    ),
     "a text completion": (chat(gen_ai__operation__name="text_completion"), True),
     "content generation": (chat(gen_ai__operation__name="generate_content"), True),
     "embeddings": (chat(gen_ai__operation__name="embeddings"), True),
