@@ -81,7 +81,7 @@ async def test_the_chart_has_totals_with_what_a_tier_takes_off(reader: Browser, 
     drawn = await answer.get_json()
     assert answer.status_code == 200
     assert drawn["tips"][-1]["total"] == "$0.0388"
-    assert "\N{MINUS SIGN}$0.0053" in drawn["tips"][-1]["values"]
+    assert "\N{MINUS SIGN}\N{WORD JOINER}$0.0053" in drawn["tips"][-1]["values"]
     assert {name for name, _ in drawn["rows"]} >= {"Input", "Output", "Web searches", "Service tier"}
 
 

@@ -323,7 +323,7 @@ def _sessions_of(details: AgentDetails, figures: AgentFigures | None, project_id
         Column("Developer", lambda one: names(one, USER), "fold"),
         Column("Agent", lambda one: names(one, AGENT), "fold"),
         Column("Repository", lambda one: names(one, REPOSITORY), "fold"),
-        Column("Subagents", _subagents, "fold", "agents-text"),
+        Column("Subagents", lambda one: _subagents(one, money), "fold", "agents-text"),
         Column("First run", lambda one: when(times(one).first_at), "fold"),
         Column("Last run", lambda one: when(times(one).last_at), "fold"),
         Column("Duration", lambda one: long_duration(times(one).duration_ms)),
@@ -333,10 +333,10 @@ def _sessions_of(details: AgentDetails, figures: AgentFigures | None, project_id
     return table_of("Session", head, columns, shown) if shown else None
 
 
-def _subagents(session: AgentSession) -> str:
+def _subagents(session: AgentSession, money: formats.Write) -> str:
     """Name the dearest subagents of a session with what they cost."""
     ranked = sorted(session.subagents.items(), key=lambda item: (-item[1].cost_usd, item[0]))
-    named = [f"{name} {_cost_text(totals)}" for name, totals in ranked[:_NAMED_SUBAGENTS]]
+    named = [f"{name} {_cost_text(totals, money)}" for name, totals in ranked[:_NAMED_SUBAGENTS]]
     left = len(ranked) - len(named)
     return ", ".join([*named, f"{left} more"] if left else named) or formats.NOTHING
 

@@ -194,6 +194,13 @@ def _table(total: GroupLines, slots: Mapping[str, str]) -> Table:
             length=round(float(amount / highest * 100), 2) if amount > 0 else 0,
         )
 
+    prices = {name: usd for name, line in total.lines.items() if (usd := _price(name, line)) is not None}
+    written = formats.column_run_money(prices.values())
+
+    def price(row: NamedLine) -> str:
+        name = row[0]
+        return f"{written(prices[name])} / {_many(name)}" if name in prices else formats.NOTHING if name else ""
+
     columns: tuple[Column[NamedLine], ...] = (
         Column(
             "Cost",
@@ -203,19 +210,22 @@ def _table(total: GroupLines, slots: Mapping[str, str]) -> Table:
         ),
         Column("Share", share),
         Column("Quantity", quantity),
-        Column("Mean price", lambda row: _price(*row) if row[0] else ""),
+        Column("Mean price", price),
     )
     return table_of("Line", head, columns, total.sorted, all_lines)
 
 
-def _price(name: str, line: LineSum) -> str:
+def _price(name: str, line: LineSum) -> Decimal | None:
     """Return what so many of a unit as its price is for cost on average."""
     unit = measured(name)
-    if unit is None or not line.quantity:
-        return formats.NOTHING
-    per = PER[unit]
-    many = "hour" if unit is Measured.SECONDS else _SHORT.get(per, formats.count(per))
-    return f"{formats.money(line.amount_usd / line.quantity * per)} / {many}"
+    return line.amount_usd / line.quantity * PER[unit] if unit and line.quantity else None
+
+
+def _many(name: str) -> str:
+    """Say of how many of a unit its price is."""
+    unit = measured(name)
+    per = PER[unit] if unit else 1
+    return "hour" if unit is Measured.SECONDS else _SHORT.get(per, formats.count(per))
 
 
 def _groups(found: CostLines, total: GroupLines, view: View, names: Mapping[str, str]) -> Table:

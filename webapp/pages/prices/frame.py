@@ -94,7 +94,9 @@ def _row(entry: PriceEntry, now: datetime, runs: int | None) -> PriceRow:
         model=entry.model,
         scope=" · ".join(scope_of(entry)),
         amounts=tuple(amount(getattr(entry, name)) for name in LISTED),
-        others=", ".join((*(f"{name.lower()} {amount(usd)}" for name, usd in others), *_number_of_variants(entry))),
+        others=" \u00b7 ".join(
+            (*(f"{name.lower()} {amount(usd)}" for name, usd in others), *_number_of_variants(entry))
+        ),
         runs=formats.count(runs),
         period=period_of(entry.effective_from, entry.effective_to),
         source=source_of(entry),
