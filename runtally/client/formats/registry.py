@@ -56,6 +56,7 @@ FORMATS: Mapping[str, Format] = {
         tracers.BRAINTRUST,
         tracers.OPIK,
         tracers.PHOENIX,
+        tracers.WEAVE,
         gateways.HELICONE,
         gateways.OPENROUTER_CALLS,
         gateways.OPENROUTER_ACTIVITY,

@@ -1,4 +1,4 @@
-"""Files of tools that record calls: Braintrust, Langfuse, LangSmith, MLflow, Opik, Phoenix and PostHog."""
+"""Files of tools that record calls: Braintrust, Langfuse, LangSmith, MLflow, Opik, Phoenix, PostHog and Weave."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -322,4 +322,41 @@ PHOENIX = Format(
             "completion_details.reasoning",
         )),
     }),
+)  # fmt: skip
+
+
+_WEAVE_VENDORS = frozenset({"anthropic", "cerebras", "cohere", "groq", "mistral", "openai"})
+
+
+def _read_weave(row: Row) -> Iterator[Row]:
+    """Weave's calls: those of the kind `llm` are calls of a model; a function around them repeats the sums of its calls."""
+    if at(row.get("attributes"), "weave", "kind") != "llm":
+        return
+    usages = at(row.get("summary"), "usage")
+    model = next(iter(usages), None) if isinstance(usages, dict) else None
+    usage = at(usages, model) if model else {}
+    read, written = (count(at(usage, f"cache_{kind}_input_tokens")) or 0 for kind in ("read", "creation"))
+    if 0 < read + written <= (count(at(usage, "input_tokens")) or 0):
+        # What was cached is in the input, though it has Anthropic's names, whose input leaves it out.
+        inside = {"cache_read": read, "cache_creation": written}
+        usage = {**usage, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0, "input_token_details": inside}
+    maker, error = at(row.get("attributes"), "integration", "name"), row.get("exception")
+    yield filled(
+        **{"serviceTier": tier_of(at(row.get("output"), "service_tier")), **tokens_of(usage)},
+        runId=row.get("id"),
+        provider=maker if maker in _WEAVE_VENDORS else None,
+        # A failed call has no usage.
+        model=model or at(row.get("inputs"), "model"),
+        timestamp=row.get("startedat"),
+        status="error" if error else "success",
+        errorCode=error_code(at(error, "message"), at(error, "type"), error) if error else None,
+        latencyMs=milliseconds(row.get("startedat"), row.get("endedat")),
+        traceId=row.get("traceid"),
+        sessionId=row.get("threadid"),
+    )
+
+
+WEAVE = Format(
+    "weave", "Weave's calls", frozenset({"opname", "summary", "startedat", "traceid"}), _read_weave,
+    known=frozenset({"endedat"}),
 )  # fmt: skip

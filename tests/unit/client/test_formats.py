@@ -294,6 +294,51 @@ CALLS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
             }
         ],
     ),
+    "weave": (
+        {
+            "id": "call-1",
+            "trace_id": "t1",
+            "op_name": "weave:///team/app/op/anthropic.Messages.create:v0",
+            "started_at": START,
+            "ended_at": END,
+            "thread_id": "s1",
+            "exception": None,
+            "attributes": {"weave": {"kind": "llm"}, "integration": {"name": "anthropic"}},
+            "inputs": {"model": "claude-opus-4-6", "messages": SAID},
+            "output": {"content": SAID, "service_tier": "flex"},
+            "summary": {
+                "usage": {
+                    "claude-opus-4-6": {
+                        "requests": 1,
+                        "input_tokens": 21_942,
+                        "output_tokens": 704,
+                        "cache_read_input_tokens": 20_111,
+                        "cache_creation_input_tokens": 812,
+                        "cache_creation": {"ephemeral_1h_input_tokens": 504},
+                        "server_tool_use": {"web_search_requests": 3},
+                    }
+                }
+            },
+        },
+        [
+            {
+                "runId": "call-1",
+                "provider": "anthropic",
+                "model": "claude-opus-4-6",
+                "timestamp": "2026-11-25T10:00:00Z",
+                "status": "success",
+                "inputTokens": 21_942,
+                "outputTokens": 704,
+                "cachedInputTokens": 20_111,
+                "cacheWriteTokens": 812,
+                "units": {"cacheWrite1h": 504, "webSearch": 3},
+                "serviceTier": "flex",
+                "latencyMs": 1_566,
+                "traceId": "t1",
+                "sessionId": "s1",
+            }
+        ],
+    ),
     "mlflow": (
         {
             "trace_id": "tr-1",
@@ -685,6 +730,7 @@ def test_a_report_of_days_has_totals_and_no_run(name: str) -> None:
         ("braintrust", {"span_attributes": {"type": "task"}}),
         ("opik", {"type": "general"}),
         ("phoenix", {"span_kind": "CHAIN"}),
+        ("weave", {"attributes": {"weave": {}}}),
         ("langsmith", {"run_type": "chain"}),
         ("mlflow", {"trace": '{"data": 1}'}),
     ],
@@ -933,3 +979,21 @@ def test_what_the_proxy_of_litellm_refused_by_itself_is_a_failed_run() -> None:
     (run,) = runs_of(row)
 
     assert (run["provider"], run["model"], run["status"]) == ("litellm", "unknown-model", "error")
+
+
+def test_a_failed_call_of_weave_is_a_failed_run_of_the_model_that_was_asked() -> None:
+    error = json.dumps({"type": "RateLimitError", "message": f"Error code: 429 - {SAID}"})
+
+    (run,) = runs_of({**CALLS["weave"][0], "exception": error, "summary": {}, "output": None})
+
+    assert (run["status"], run["errorCode"], run["model"]) == ("error", "429", "claude-opus-4-6")
+    assert not {"inputTokens", "cachedInputTokens"} & run.keys()
+
+
+def test_chats_of_openai_that_weave_recorded_hold_what_was_cached_once() -> None:
+    usage = {"prompt_tokens": 2_903, "completion_tokens": 411, "prompt_tokens_details": {"cached_tokens": 2_003}}
+    summary = {"usage": {"gpt-5.4": {**usage, "cache_read_input_tokens": 2_003}}}
+
+    (run,) = runs_of({**CALLS["weave"][0], "summary": summary})
+
+    assert (run["inputTokens"], run["outputTokens"], run["cachedInputTokens"]) == (2_903, 411, 2_003)
