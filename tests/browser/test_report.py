@@ -7,11 +7,15 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
-from tests.browser.conftest import PROJECT, drawn
+from tests.browser.conftest import LONG, PROJECT, drawn, path_of
 from tests.browser_fixtures import Complaints
 from tests.serving import PATIENCE_SECONDS, Server
 
 PHONE: ViewportSize = {"width": 390, "height": 844}
+POINT_AT = """name => {
+  name.dispatchEvent(new PointerEvent("pointerover", { bubbles: true }));
+  return name.title;
+}"""
 
 
 def _mark(page: Page) -> None:
@@ -298,3 +302,15 @@ def test_the_times_below_a_picture_have_room(browser: Browser, story: Server, ra
 
     assert len(boxes) >= 2
     assert all(before["x"] + before["width"] < after["x"] for before, after in pairwise(boxes))
+
+
+def test_a_name_that_is_cut_off_has_the_whole_in_its_title(page: Page, story: Server) -> None:
+    page.set_viewport_size(PHONE)
+    page.goto(f"{story.url}{path_of(LONG)}")
+    name = page.locator("h1 bdi")
+    assert name.evaluate("one => one.scrollHeight > one.clientHeight")
+
+    # Pointed at until the script is there.
+    page.wait_for_function(POINT_AT, arg=name.element_handle())
+
+    expect(name).to_have_attribute("title", LONG)
