@@ -23,6 +23,10 @@ def enqueue_batch(runs: str, *, when: str) -> str:
         GROUP BY project_id"""
 
 
+ARRIVED = "(queued_at <= $2 OR queued_at > $2::timestamptz + interval '1 hour')"
+"""Batches until the moment of a pass. Those from a clock that was ahead would otherwise wait until that time."""
+
+
 def claimed_batches(which: str) -> str:
     """Return CTEs that take batches off the queue, the oldest first, until there are `$1` runs or more.
 

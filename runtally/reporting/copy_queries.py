@@ -9,7 +9,7 @@ import msgspec
 
 from runtally.db.bulk import document, insert, on_conflict_replace, sent_rows
 from runtally.db.database import Connection
-from runtally.db.outbox import BATCHES_AT_ONCE, claimed_batches
+from runtally.db.outbox import ARRIVED, BATCHES_AT_ONCE, claimed_batches
 from runtally.fields import exact
 from runtally.models.reporting import ReportingRun
 from runtally.models.run import StoredRun
@@ -46,7 +46,7 @@ async def upsert_reported(connection: Connection, runs: Sequence[StoredRun], now
 
 
 # Batches that arrive during a pass are left for the next one, or the pass would never end.
-TAKE_BATCHES = f"""{claimed_batches("queued_at <= $2")}
+TAKE_BATCHES = f"""{claimed_batches(ARRIVED)}
 SELECT project_id, run_ids
   FROM taken
 """

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from runtally.db.bulk import affected_rows
 from runtally.db.database import Connection
-from runtally.db.outbox import claimed_batches
+from runtally.db.outbox import ARRIVED, claimed_batches
 from runtally.models.run import StoredRun
 
 # Of two relays one gets a run; the other skips it instead of waiting. A lease expires by itself, so that runs of a
@@ -33,7 +33,7 @@ RETURNING outbox.project_id, outbox.run_id, outbox.version, outbox.attempts
 # Batches that arrive during a pass are left for the next one, or the pass would never end. As many runs as are wanted
 # are queued as already claimed, which saves an update of each. The first row always has the number of batches;
 # without a claimed run its other columns are NULL.
-EXPAND_AND_CLAIM = f"""{claimed_batches("queued_at <= $2")},
+EXPAND_AND_CLAIM = f"""{claimed_batches(ARRIVED)},
 numbered AS (
   SELECT project_id, run_id, queued_at,
          row_number() OVER (ORDER BY queued_at, project_id, run_id) AS number
@@ -42,7 +42,7 @@ numbered AS (
 ),
 queued AS (
   INSERT INTO outbox (project_id, run_id, version, queued_at, due_at)
-       SELECT project_id, run_id, 1, queued_at, CASE WHEN number <= $1 THEN $3 ELSE queued_at END
+       SELECT project_id, run_id, 1, queued_at, CASE WHEN number <= $1 THEN $3 ELSE least(queued_at, $2) END
          FROM numbered
      ORDER BY project_id, run_id
   ON CONFLICT (project_id, run_id) DO NOTHING

@@ -105,6 +105,20 @@ async def test_a_run_is_copied_with_every_column_and_digit(
     assert not (await Verifier(own, reporting).verify(NOW)).first
 
 
+async def test_runs_that_a_clock_ahead_stored_do_not_wait_until_that_time(
+    own: Database, reporting: Database, relay: DirectRelay, clock: SteppedClock
+) -> None:
+    async with own.connection() as connection:
+        for days in (2, 400):
+            run = make_stored_run("p", f"run-{days}", created_at=clock.now + timedelta(days=days))
+            await insert_runs(connection, [run])
+
+    await drain(relay)
+
+    assert await versions(reporting) == {"run-2": 1, "run-400": 1}
+    assert await status(own) == EMPTY
+
+
 async def test_a_run_that_changed_is_copied_anew_and_an_older_version_changes_nothing(
     own: Database, reporting: Database, relay: DirectRelay, clock: SteppedClock
 ) -> None:
