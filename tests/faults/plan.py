@@ -8,6 +8,8 @@ from enum import StrEnum
 from typing import Any
 
 PROJECTS = ("storm-a", "storm-b", "storm-c")
+# Its programs give each call names of its own, as those do that write the id of a request into the model.
+CROWD = "storm-names"
 MODELS = (("openai", "gpt-4o-mini"), ("openai", "gpt-4o"), ("anthropic", "claude-sonnet-4-5"), ("nobody", "unpriced"))
 LARGEST_BATCH = 120
 DAYS = 20
@@ -92,11 +94,14 @@ def posts(seed: int, now: datetime, days: int = DAYS, name: str = "run") -> Iter
             _run(chance, f"{name}-{made + number}", now - timedelta(seconds=chance.randrange(days * 86_400)))
             for number in range(count)
         ]
+        project_id = chance.choice((*PROJECTS, CROWD))
+        if project_id == CROWD:
+            sent = [run | _names(run["runId"]) for run in sent]
         is_bad = chance.random() < 0.1
         if is_bad:
             chance.choice(sent)["inputTokens"] = -1
         yield Post(
-            chance.choice(PROJECTS),
+            project_id,
             tuple(sent),
             is_single=is_single,
             is_packed=chance.random() < 0.2,
@@ -104,6 +109,13 @@ def posts(seed: int, now: datetime, days: int = DAYS, name: str = "run") -> Iter
             is_repeated=chance.random() < 0.1,
         )
         made += count
+
+
+def _names(run_id: str) -> dict[str, Any]:
+    of_run = {
+        name: f"{name}-{run_id}" for name in ("provider", "model", "experimentId", "userId", "sessionId", "traceId")
+    }
+    return of_run | {"tags": [run_id], "metadata": {"feature": run_id}}
 
 
 def _run(chance: random.Random, run_id: str, at: datetime) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from runtally import log
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.settings import LogFormat, LogLevel
+from tests.faults.attacks import Attacks
 from tests.faults.check import differences
 from tests.faults.chores import Chores
 from tests.faults.clients import Clients
@@ -79,7 +80,12 @@ class Soak:
             self._service.running(),
             Database(self._service.database_url, connections=2) as database,
         ):
-            chores = Chores(database, self._service.url, self._ledger)
+            chores, over, attacks = (
+                Chores(database, self._service.url, self._ledger),
+                asyncio.Event(),
+                Attacks(self._service.port),
+            )
+            attacking = asyncio.create_task(attacks.go_on(over))
             sent = posts(self._seed, system_clock(), OLD_DAYS, "old")
             for number_ in range(ROUNDS):
                 # From the second round on there is a price, and in the third it is another one.
@@ -92,7 +98,9 @@ class Soak:
                 if not number_:
                     sent = posts(self._seed + 1, system_clock(), YOUNG_DAYS, "young")
                     await chores.shorten_retention()
-            self._found += await chores.wrong_costs()
+            over.set()
+            self._found += await attacking + await chores.wrong_costs()
+            print(f"{attacks.without_calls} requests without calls were answered, {attacks.slow} connections were slow")
             print(
                 f"{chores.files} files with {chores.rows} runs were read, {chores.refused_files} were refused, "
                 f"{chores.broken_files} broke off in storms"
