@@ -4,6 +4,7 @@ Sums are exact; percentiles are within 1 %. What stored sums by model answer com
 asked as `GET /api/usage` is, so both say the same.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -11,7 +12,7 @@ from datetime import datetime, timedelta
 from runtally.clock import DAY, start_of_day
 from runtally.errors import DimensionNotTracked, NotFound
 from runtally.models.rollup import GRAINS
-from runtally.usage.dimensions import BY_MODEL, EXPERIMENT, NO_VALUE, STATUS, Dimension
+from runtally.usage.dimensions import BY_MODEL, EXPERIMENT, NO_VALUE, OTHER, STATUS, Dimension
 from runtally.usage.filter import ALL_RUNS, RunFilter
 from runtally.usage.groups import groups
 from runtally.usage.groups.groups import GroupAnswer
@@ -288,7 +289,30 @@ async def read_totals(  # noqa: PLR0913  # What is asked.
     )
     answer = await reader.groups(question)
     of_groups = {_named(group): one.latency for group, one in answer.groups.items() if one.latency}
-    return replace(summary_of(answer, window), slices={}, slice_latencies={}, group_latencies=of_groups)
+    return replace(
+        summary_of(answer, window), slices={}, slice_latencies={}, group_latencies=of_groups, has_more=answer.has_more
+    )
+
+
+async def read_page(  # noqa: PLR0913  # What is asked.
+    reader: UsageReader,
+    window: Window,
+    run_filter: RunFilter,
+    by: Sequence[Dimension],
+    *,
+    size: int,
+    number: int,
+    has_latencies: bool = False,
+) -> tuple[Summary, int]:
+    """Read the totals of as many groups as a page has, after those of the pages before it.
+
+    Also returns the page's number, which is the last one there is where a later one was asked for. Raises `DimensionNotTracked`.
+    """
+    found = await read_totals(reader, window, run_filter, by, limit=number * size, has_latencies=has_latencies)
+    named = [group for group in found.groups if OTHER not in group]
+    page = min(number, max(1, math.ceil(len(named) / size)))
+    on_earlier = set(named[: (page - 1) * size])
+    return replace(found, groups={one: sums for one, sums in found.groups.items() if one not in on_earlier}), page
 
 
 async def has_hidden_values(reader: UsageReader, window: Window, run_filter: RunFilter, dimension: Dimension) -> bool:

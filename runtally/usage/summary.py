@@ -48,6 +48,8 @@ class Summary:
     """Percentiles of each group, where they were asked for."""
     slice_latencies: Mapping[tuple[int, Group], Latency] = field(default_factory=dict)
     """Percentiles of each group in each bar, where they were asked for."""
+    has_more: bool = False
+    """Whether a higher limit would have named more groups."""
 
     def __add__(self, other: "Summary") -> "Summary":
         """Return the sums of both; no run may be in both."""

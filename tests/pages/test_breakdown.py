@@ -133,6 +133,18 @@ async def test_pages_together_list_each_value_once_and_the_rest_leads_to_the_nex
         assert [one["value"] for one in Outline(first).all("input") if one.get("name") == "value"][-2:] == ["a", "b"]
 
 
+async def test_there_is_no_next_page_where_all_others_are_values_without_a_name_of_their_own(
+    reader: Browser, post: Post, project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webapp.pages.breakdown.breakdown.MAX_ROWS", 2)
+    await post(*(make_run(region=region) for region in ("eu", "us", "(other)")))
+
+    html = await html_of(reader, f"/breakdown?project={project_id}&by=region")
+
+    assert names(html) == ["eu", "us", "Other"]
+    assert "breakdown-next" not in Outline(html).ids()
+
+
 async def test_a_page_beyond_the_last_one_is_the_last_one(
     reader: Browser, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

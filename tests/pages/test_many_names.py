@@ -135,6 +135,45 @@ async def test_the_row_of_all_others_leads_to_the_breakdown_of_the_same_runs_whi
     assert [name in second for name in names] == [False, False, True, True]
 
 
+async def test_the_other_projects_of_some_runs_are_on_further_pages(
+    reader: Browser, post: Post, project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in ("panel.grouping", "overview.overview"):
+        monkeypatch.setattr(f"webapp.pages.{place}.MAX_BARS", 2)
+    names = [f"{project_id}-{number}" for number in range(5)]
+    for cost, name in enumerate(names):
+        await post(make_run(provider="openrouter", costUSD=9 - cost, region=project_id), to=name)
+
+    path = first = f"/?region={project_id}&range=30d"
+    pages = []
+    while path:
+        html = await html_of(reader, path)
+        links = [one["href"] or "" for one in Outline(html).all("a") if one.get("class") == "bars-row"]
+        pages.append([name for name in names if any(f"/projects/{name}?" in href for href in links)])
+        path = next((href for href in links if "page=" in href), "")
+
+    assert pages == [names[:2], names[2:4], names[4:]]
+    assert first in {unescape(href) for href in re.findall(r'<a href="([^"]*)">Most expensive', html)}
+
+
+async def test_the_row_of_other_error_codes_leads_to_the_page_that_lists_them(
+    reader: Browser, post: Post, project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webapp.pages.panel.grouping.MAX_BARS", 2)
+    monkeypatch.setattr("runtally.runs.failures.MAX_GROUPS", 2)
+    codes = [f"code-{number}" for number in range(4)]
+    await post(make_run(), *(make_run(status="error", errorCode=code, region="eu") for code in codes))
+
+    for path, link in {
+        f"/projects/{project_id}?region=eu": r'<a [^>]*href="([^"]*)"(?:(?!</a>).)*<bdi>2 other codes</bdi>',
+        f"/projects/{project_id}/errors": r'2 more rows have fewer failed runs: <a href="([^"]*)">',
+    }.items():
+        [href] = re.findall(link, await html_of(reader, path), re.DOTALL)
+        listed = text_of(await html_of(reader, unescape(href)))
+        assert [code in listed for code in codes] == [True] * 4, path
+        assert "(none)" not in listed
+
+
 def _others(html: str) -> str:
     """Return where the row of all others leads."""
     links = re.findall(r'<a [^>]*href="([^"]*)"(?:(?!</a>).)*<bdi>(?:Other|[0-9]+ others)</bdi>', html, re.DOTALL)

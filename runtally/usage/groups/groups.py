@@ -56,6 +56,8 @@ class GroupAnswer:
     groups: Mapping[Group, Sums]
     """The group with the highest rank first; all that have none of their own are the last."""
     slices: Mapping[SliceKey, Sums]
+    has_more: bool = False
+    """Whether those that have none of their own include groups that a higher limit would name."""
 
     @property
     def total(self) -> Totals:
@@ -114,7 +116,8 @@ async def _each(parts: Sequence[Part], read: Callable[[Part], Coroutine[Any, Any
 
 async def _answer(question: GroupQuestion, parts: Sequence[Part]) -> GroupAnswer:
     """Add up what the parts of a question's runs have: times of a database, and databases."""
-    names, known = await _names(question, parts)
+    ranked, known = await _names(question, parts)
+    names = ranked[: question.limit]
     named = replace(question, named=names)
     has_latencies = _has_latencies(named, parts)
     found = await _each(
@@ -137,6 +140,7 @@ async def _answer(question: GroupQuestion, parts: Sequence[Part]) -> GroupAnswer
         question,
         {group: Sums(totals, _percentiles(of_groups, group)) for group, totals in groups.items()},
         {place: Sums(totals, _percentiles(of_slices, place)) for place, totals in slices.items()},
+        has_more=len(ranked) > len(names),
     )
 
 
@@ -173,7 +177,7 @@ async def read_whole_latencies(reader: GroupRowReader, question: GroupQuestion) 
 
 
 async def _names(question: GroupQuestion, parts: Sequence[Part]) -> tuple[tuple[Group, ...], GroupRows | None]:
-    """Find the groups with the highest rank, and the sums of all groups of the last part, where they are known after that."""
+    """Find the groups with the highest rank, one more than wanted, and the sums of all of the last part, if known after that."""
     if not question.by:
         return (), None
     *closed, open_ = parts
@@ -191,11 +195,14 @@ async def _names(question: GroupQuestion, parts: Sequence[Part]) -> tuple[tuple[
         rows = await open_.rows(replace(question, named=None, most=FEW_ROWS))
     except TooManyGroups:
         return await _highest(question, parts, [*ranks, await open_.ranks_up_to(question, MAX_RANKS)]), None
-    return highest([*ranks, ranks_of(question, rows.groups)], question.limit), rows
+    return highest([*ranks, ranks_of(question, rows.groups)], question.limit + 1), rows
 
 
 async def _highest(question: GroupQuestion, parts: Sequence[Part], found: Sequence[Ranks | None]) -> tuple[Group, ...]:
-    """Return the groups with the highest rank over all parts, given the ranks of each; None is that of one with too many."""
+    """Return the groups with the highest rank over all parts, given the ranks of each; None is that of one with too many.
+
+    They are one more than wanted, where there are as many.
+    """
     ranks = [one for one in found if one is not None]
     if len(ranks) < len(found):
         whole = replace(parts[0], timeline=question.timeline)
@@ -204,7 +211,7 @@ async def _highest(question: GroupQuestion, parts: Sequence[Part], found: Sequen
         except DimensionNotTracked:
             # Of all parts together there are too many runs to read, but not of each.
             ranks = await _each(parts, lambda part: part.ranks(question))
-    return highest(ranks, question.limit)
+    return highest(ranks, question.limit + 1)
 
 
 async def _read(

@@ -2,7 +2,6 @@
 
 import asyncio
 import dataclasses
-import math
 from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import datetime
 from typing import ClassVar
@@ -21,10 +20,10 @@ from runtally.errors import ArchiveNotRead, DimensionNotTracked, Forbidden, NotF
 from runtally.runs.read import read_latencies
 from runtally.runs.values import Latencies
 from runtally.spreadsheets import BOM
-from runtally.usage.dimensions import BY_MODEL, KEY, MODEL, OTHER, Dimension
+from runtally.usage.dimensions import BY_MODEL, KEY, MODEL, Dimension
 from runtally.usage.overview.project_queries import select_projects
 from runtally.usage.plan import LatencyDetail
-from runtally.usage.read import is_comparable, read_totals, readable
+from runtally.usage.read import is_comparable, read_page, read_totals, readable
 from runtally.usage.reader import UsageReader
 from runtally.usage.snapshots import Snapshots
 from runtally.usage.summary import Summary
@@ -87,7 +86,6 @@ class _Figures(Struct, frozen=True):
     groups: Summary
     page: int
     """The number of the page, which is the last one there is where a later one was asked for."""
-    has_next: bool
     before: Summary | None
     total: Group
     latencies: Latencies | None
@@ -176,7 +174,8 @@ async def _page(snapshots: Snapshots, view: View, now: datetime, number: int) ->
         lambda one: view.with_own(sort=one.text("cost")).url,
     )
     page = 1 if figures is None else figures.page
-    next_url = _page_url(view, page + 1) if figures and figures.has_next else None
+    has_next = figures is not None and figures.groups.has_more and page < MAX_PAGES
+    next_url = _page_url(view, page + 1) if has_next else None
     return BreakdownPage(
         frame=replace(
             frame,
@@ -242,25 +241,19 @@ async def _read(reader: UsageReader, view: View, window: Window, now: datetime, 
     by = BY_MODEL if dimension in BY_MODEL else (dimension,)
     # Of a project's models there are latencies that can be added up, as families of them are.
     are_of_models = dimension in BY_MODEL and view.project_id is not None
-    limit = number * MAX_ROWS
-    found = await read_totals(reader, window, run_filter, by, limit=limit, has_latencies=not are_of_models)
-    named = [group for group in found.groups if OTHER not in group]
-    page = min(number, max(1, math.ceil(len(named) / MAX_ROWS)))
-    on_earlier = set(named[: (page - 1) * MAX_ROWS])
-    groups = dataclasses.replace(
-        found, groups={one: sums for one, sums in found.groups.items() if one not in on_earlier}
+    groups, page = await read_page(
+        reader, window, run_filter, by, size=MAX_ROWS, number=number, has_latencies=not are_of_models
     )
-    has_next = page < MAX_PAGES and len(named) == limit and len(found.groups) > limit
     whole = await read_totals(reader, window, run_filter, (), limit=1, has_latencies=True)
     total = Group(Key(""), whole.total)
     total.known_p95_ms = whole.group_latencies[()].p95_ms if () in whole.group_latencies else None
     before, earlier = None, window.previous(now)
     if await is_comparable(reader.snapshots, earlier, view.project_id, run_filter):
-        before = await read_totals(reader, earlier, run_filter, by, limit=limit)
+        before = await read_totals(reader, earlier, run_filter, by, limit=number * MAX_ROWS)
         total.before = (await read_totals(reader, earlier, run_filter, (), limit=1)).total
     latencies = await read_latencies(reader.connection, view.run_filter, groups.groups, now) if are_of_models else None
     hidden = await read_hidden(reader, window, run_filter, dimension, groups)
-    return _Figures(groups, page, has_next, before, total, latencies, hidden)
+    return _Figures(groups, page, before, total, latencies, hidden)
 
 
 def _groups(figures: _Figures, view: View, now: datetime) -> tuple[Group, ...]:

@@ -23,18 +23,17 @@ from runtally.usage import read
 from runtally.usage.deleted_queries import read_deleted
 from runtally.usage.dimensions import PROJECT
 from runtally.usage.overview.projects import Projects, ProjectSummary
-from runtally.usage.read import MAX_GROUPS, read_totals
+from runtally.usage.read import read_page
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import ListedProject
 from runtally.usage.snapshots import Snapshots
-from runtally.usage.summary import Summary
 from runtally.usage.tracked_keys import read_tracked_keys
 from webapp import words
 from webapp.addresses import server_url
 from webapp.caching import recent_changes, unchanged
 from webapp.form import Form
 from webapp.pages.overview.project_rows import SORTS, Columns, ProjectList, page_of, project_list_of, search
-from webapp.pages.panel.grouping import read_chart_groups, read_names, read_page_groups
+from webapp.pages.panel.grouping import MAX_BARS, ProjectBars, read_chart_groups, read_names, read_page_groups
 from webapp.pages.panel.panel import Panel, overview_name, panel_of, refused_panel
 from webapp.pages.runs.rows import NEWEST, RunList, newest_of
 from webapp.pages.runs.send_runs import KEY_FORM
@@ -43,6 +42,9 @@ from webapp.report import Sorting
 from webapp.security import signed_in
 from webapp.snippets import EXAMPLE_PROJECT, first_run_command, otlp_variables
 from webapp.view import View
+
+MAX_PAGES = 20
+"""The pages of the projects of some runs."""
 
 blueprint = Blueprint("overview", __name__)
 
@@ -189,13 +191,18 @@ async def _refused(reader: UsageReader, view: View, refusal: str) -> Panel:
     return refused_panel(refusal, view, reader.now, reader.project_id, keys, names)
 
 
-async def _projects_of_some(reader: UsageReader, view: View) -> Summary | None:
-    """Read the projects of the runs that match a filter; None if stored sums cannot answer it."""
+async def _projects_of_some(reader: UsageReader, view: View) -> ProjectBars | None:
+    """Read a page of the projects of the runs that match a filter; None if stored sums cannot answer it."""
     window, run_filter = view.window(reader.now), view.filter.replace(project_id=reader.project_id)
+    wanted = min(max(request.args.get("page", 1, int), 1), MAX_PAGES)
     try:
-        return await read_totals(reader, window, run_filter, (PROJECT,), limit=MAX_GROUPS)
+        found, page = await read_page(reader, window, run_filter, (PROJECT,), size=MAX_BARS, number=wanted)
     except DimensionNotTracked:
         return None
+    has_next = found.has_more and page < MAX_PAGES
+    return ProjectBars(
+        found, view.url if page > 1 else None, view.with_own(page=str(page + 1)).url if has_next else None
+    )
 
 
 async def _readable(snapshots: Snapshots, view: View, now: datetime) -> View:

@@ -27,7 +27,7 @@ from runtally.usage.dimensions import (
     Dimension,
     dimension_of_key,
 )
-from runtally.usage.filter import ALL_RUNS, RunFilter
+from runtally.usage.filter import ALL_RUNS, Outcome, RunFilter
 from runtally.usage.groups.rows import MAX_RUNS_READ
 from runtally.usage.read import (
     has_hidden_values,
@@ -226,6 +226,15 @@ class Bar(Struct, frozen=True):
     is_chosen: bool
 
 
+class ProjectBars(Struct, frozen=True):
+    """A page of projects as a list among others."""
+
+    summary: Summary
+    first_url: str | None
+    """The page of the most expensive; None if it is this one."""
+    next_url: str | None
+
+
 class BarList(Struct, frozen=True):
     """Names by cost, the most expensive first."""
 
@@ -244,7 +253,7 @@ def bar_lists(  # noqa: PLR0913, PLR0917  # What the lists are of.
     view: View,
     groups: PageGroups,
     drawn: Groups | None,
-    projects: Summary | None,
+    projects: ProjectBars | None,
     kinds: Mapping[tuple[str, Status], int] | None,
 ) -> tuple[BarList, ...]:
     """Return the values of the chosen dimension first; only they have colours, which mean their series in the chart."""
@@ -253,17 +262,20 @@ def bar_lists(  # noqa: PLR0913, PLR0917  # What the lists are of.
     if groups.bars is not None and view.by is not None:
         known[view.by] = groups.bars.list_by(view.by)
     if projects is not None:
-        known[PROJECT] = projects.list_by(PROJECT)
+        known[PROJECT] = projects.summary.list_by(PROJECT)
     for dimension in BY_MODEL[::-1]:
         if report.models is not None and dimension not in known:
             known[dimension] = report.models.list_by(dimension)
     lists = []
     for dimension in sorted(known, key=lambda one: (one != view.by, one != PROJECT)):
         colours = slots if dimension == view.by else None
-        table_url = None if dimension == PROJECT else view.replace(by=dimension).at(BREAKDOWN).url
-        bars = _bars(known[dimension], view, dimension, table_url, colours, groups.names, report.bars.total.cost_usd)
+        table_url: str | None = view.replace(by=dimension).at(BREAKDOWN).url
+        rest_url = table_url
         # The name of a key is no plural, as "models" is.
         table_name = None if words.is_built_in(dimension) else "Compare values"
+        if dimension == PROJECT and projects is not None:
+            table_url, rest_url, table_name = projects.first_url, projects.next_url, "Most expensive"
+        bars = _bars(known[dimension], view, dimension, rest_url, colours, groups.names, report.bars.total.cost_usd)
         lists.append(BarList(_id_of(dimension), words.heading_of(dimension), "Cost", bars, table_url, table_name))
     if report.experiments and view.by != EXPERIMENT:
         whole = report.bars.total.cost_usd
@@ -354,8 +366,14 @@ def _failures(total: Totals, view: View, kinds: Mapping[tuple[str, Status], int]
             found.append(bar(f"{kind.capitalize()}, no code", runs, None))
     if rest:
         name = "1 other code" if len(rest) == 1 else f"{formats.count(len(rest))} other codes"
-        found.append(bar(name, sum(rest.values()), None))
+        others = bar(name, sum(rest.values()), None)
+        found.append(replace(others, url=failed_codes_url(view)))
     return tuple(found)
+
+
+def failed_codes_url(view: View) -> str:
+    """Return the page that lists the error codes of these runs."""
+    return view.replace(by=ERROR_CODE, filter=view.filter.replace(status=Outcome.FAILED)).at(BREAKDOWN).url
 
 
 def _by_kind(kinds: Mapping[tuple[str, Status], int]) -> Mapping[str, int]:

@@ -15,7 +15,6 @@ from runtally.models.run import Status
 from runtally.pricing.book import PriceBook
 from runtally.usage.report import STALE_AFTER, Report, UnpricedModel
 from runtally.usage.sketch import Latency
-from runtally.usage.summary import Summary
 from runtally.usage.totals import NO_RUNS, Totals
 from runtally.usage.window import CustomRange, Range, TimeRange, Window
 from webapp import formats, words
@@ -26,7 +25,15 @@ from webapp.charts.marks import Mark
 from webapp.charts.metrics import Metric, name_of
 from webapp.charts.series import Groups
 from webapp.formats import Change
-from webapp.pages.panel.grouping import BarList, GroupMenu, PageGroups, bar_lists, group_menu, note_of_names
+from webapp.pages.panel.grouping import (
+    BarList,
+    GroupMenu,
+    PageGroups,
+    ProjectBars,
+    bar_lists,
+    group_menu,
+    note_of_names,
+)
 from webapp.pages.panel.marks import all_marks, marks_of
 from webapp.pages.panel.narrowing import Chip, Choice, Narrower, chips_of, narrower_of, narrower_urls
 from webapp.report import ChartPart
@@ -234,7 +241,7 @@ def panel_of(  # noqa: PLR0913  # What a report is shown with.
     book: PriceBook,
     groups: PageGroups,
     drawn: Groups | None,
-    projects: Summary | None = None,
+    projects: ProjectBars | None = None,
     kinds: Mapping[tuple[str, Status], int] | None = None,
     releases: tuple[Mark, ...] = (),
     forecast_usd: Decimal | None = None,

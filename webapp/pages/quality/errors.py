@@ -28,6 +28,7 @@ from webapp.charts.look import OTHER
 from webapp.charts.quality import NO_CODE
 from webapp.charts.series import MAX_SERIES
 from webapp.pages.panel.chart_answer import charted_project, payload_of, read_slots
+from webapp.pages.panel.grouping import failed_codes_url
 from webapp.pages.project.frame import QualityPage, frame_of, heading_of, range_of
 from webapp.pages.runs.rows import RunList, failed_of, moment
 from webapp.pages.runs.views import run_url
@@ -55,6 +56,8 @@ class ErrorsPage(QualityPage, frozen=True):
     table: Table
     more: int
     """Further kinds and models."""
+    codes_url: str
+    """The page that lists all kinds."""
     latest: RunList | None
     all_url: str | None
 
@@ -89,6 +92,7 @@ async def show(project_id: str) -> ResponseReturnValue:
         chart=ChartPart(quality.failures(found, slots), src) if found.runs else None,
         table=_table(project_id, shown, found, slots, ids, now),
         more=found.counts.number - len(shown),
+        codes_url=failed_codes_url(view),
         latest=latest if latest and latest.table.rows else None,
         all_url=address_of("runs.explorer", {"project": project_id, "status": "failed", **view.filter_query})
         if is_open
