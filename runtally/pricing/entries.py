@@ -80,7 +80,7 @@ async def change(session: AsyncSession, by: Actor, entry: PriceEntry, draft: Dra
     Raises `InvalidPrice` and `OverlappingPrice`.
     """
     await _lock_current(session, entry)
-    before, draft = Draft.of(entry), _spelled_as(entry, draft)
+    before, draft = Draft.of(entry), spelled_as(entry, draft)
     if draft == before:
         return entry
     await _demand_room(session, draft, excluding=entry)
@@ -106,7 +106,7 @@ async def change(session: AsyncSession, by: Actor, entry: PriceEntry, draft: Dra
 async def follow(session: AsyncSession, by: Actor, entry: PriceEntry, draft: Draft, now: datetime) -> PriceEntry:
     """Add a price that follows `entry` from a time on. Raises `InvalidPrice` and `OverlappingPrice`."""
     await _lock_current(session, entry)
-    draft, start = _spelled_as(entry, draft), draft.effective_from
+    draft, start = spelled_as(entry, draft), draft.effective_from
     if start is None or (entry.effective_from is not None and start <= entry.effective_from):
         why = "Say from when on: a time after the start of the price that it follows."
         raise InvalidPrice.at("effective_from", why)
@@ -168,7 +168,7 @@ def _provider_is(provider: str) -> ColumnElement[bool]:
     return func.regexp_replace(func.lower(PriceEntry.provider), r"[\s_./]+", "-", "g") == provider_key(provider)
 
 
-def _spelled_as(entry: PriceEntry, draft: Draft) -> Draft:
+def spelled_as(entry: PriceEntry, draft: Draft) -> Draft:
     """Keep the provider's spelling: another spelling of the same provider is no correction."""
     return replace(draft, provider=entry.provider) if provider_key(entry.provider) == draft.provider else draft
 

@@ -130,7 +130,9 @@ async def _effects(
             entry = _named(row, known)
             before = Draft.of(entry).texts if entry else {}
             draft = read_draft(before | {key: value for key, value in row.items() if key != "id"})
-            if entry is not None and draft.texts == before:
+            if entry is not None:
+                draft = entries.spelled_as(entry, draft)
+            if draft.texts == before:
                 yield LineEffect(line, Effect.NOTHING, name, row)
                 continue
             async with session.begin_nested():

@@ -33,9 +33,13 @@ async def test_uploading_a_downloaded_file_changes_nothing(own: Database) -> Non
         own, draft_with(model="small", unit_rates="webSearch 10", variants="tier batch: x 0.5\nregion us: x 1.1")
     )
     await added(own, draft_with(model="@cf/small", aliases=("=1+1", "-2"), note="'=HYPERLINK(1)"))
+    # As the catalogue spells some providers, and no form.
+    async with own.connection() as connection:
+        await connection.execute("UPDATE price_entries SET provider = 'glo_bex' WHERE model = 'small'")
     async with own.session() as session:
         text = await price_file.write(session)
 
+    assert "glo_bex" in text
     assert await dry(own, text) == {2: Effect.NOTHING, 3: Effect.NOTHING, 4: Effect.NOTHING}
     # Each cell as a spreadsheet gets it.
     cells = [cell for row in csv.reader(io.StringIO(text)) for cell in row]
