@@ -164,6 +164,11 @@ def is_team(id_: str) -> bool:
     return id_.startswith(TEAM)
 
 
+def is_of_several(owner: str) -> bool:
+    """Return whether budgets and alerts are of a team, or with a blank id of all projects, not of one."""
+    return not owner or is_team(owner)
+
+
 def parse_project_id(text: str) -> str:
     """Return the trimmed text if it is a valid project id. Raises `InvalidPayload`."""
     text = trimmed(text)

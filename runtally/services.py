@@ -71,7 +71,7 @@ class Services:
         return pair.sessions(self._cell_of(project_id).database, self.control.database)
 
     def _cell_of(self, project_id: str | None) -> Cell:
-        return self.cells.at_hand if project_id is None else self.cells.of(project_id)
+        return self.cells.at_hand if project_id is None else self.cells.of_owner(project_id)
 
     @asynccontextmanager
     async def open_control(self, snapshots: Snapshots) -> AsyncIterator[Connection]:

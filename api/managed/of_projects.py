@@ -85,6 +85,7 @@ class ManagedBudget(Resource, frozen=True, kw_only=True):
 
     kind = "budgets"
     keyed_by = ("project_id", "dimension", "value", "period")
+    is_of_teams = True
     scope = Scope.BUDGETS_WRITE
     form: ClassVar = {"amount": "amountUSD", "alerts": "alertPercents"}
 
@@ -257,6 +258,7 @@ class ManagedAlertChannel(Resource, frozen=True, kw_only=True):
 
     kind = "alertChannels"
     keyed_by = ("project_id", "address")
+    is_of_teams = True
     scope = Scope.ALERTS_WRITE
 
     project_id: OfAll
@@ -305,8 +307,9 @@ class ManagedAlertChannel(Resource, frozen=True, kw_only=True):
         if before is not None:
             await editor.change(session, at.by, await self._target(at), new)
             return None
-        name = (await projects.get(session, self.project_id)).name if self.project_id else ALL_NAME
-        project = project_link(self.project_id, name, at.services.settings.public_url)
+        owner = self.project_id
+        name = await teams.name_of(at.control, session, owner) if owner else ALL_NAME
+        project = project_link(owner, name, at.services.settings.public_url)
         return (await editor.add(session, at.by, project, new)).secret
 
     async def remove(self, at: At) -> None:

@@ -1,7 +1,7 @@
 """Teams: their members have their role in each of their projects, also in later ones; a project belongs to one at most."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from sqlmodel import col, delete, select
@@ -11,15 +11,17 @@ from runtally.access import projects
 from runtally.audit import Actor, Change, record
 from runtally.db.database import Connection
 from runtally.errors import InvalidName, NotFound
-from runtally.fields import TEAM
+from runtally.fields import TEAM, is_team
 from runtally.models.alert import Alert, AlertDelivery, AlertTarget
 from runtally.models.budget import Budget
-from runtally.models.team import Team, TeamProject
+from runtally.models.team import Team, TeamProject, Teams
 from runtally.models.user import GroupRole, Invitation, Membership
 
 MAX_ID = 64
 _ID = re.compile(r"[a-z0-9]+(?:[._-][a-z0-9]+)*")
 UNKNOWN = "There is no team {}; make it first."
+
+SELECT_NAMES = "SELECT id, name FROM teams"
 
 SELECT_TEAM_PROJECTS = """
   SELECT team_id, array_agg(project_id ORDER BY project_id)
@@ -27,12 +29,13 @@ SELECT_TEAM_PROJECTS = """
 GROUP BY team_id
 """
 
-Teams = Mapping[str, Sequence[str]]
-"""The projects of each team that has any."""
-
 
 async def select_team_projects(connection: Connection) -> Teams:
     return {row[0]: row[1] for row in await connection.fetch(SELECT_TEAM_PROJECTS)}
+
+
+async def select_names(connection: Connection) -> dict[str, str]:
+    return {row["id"]: row["name"] for row in await connection.fetch(SELECT_NAMES)}
 
 
 def short(team_id: str) -> str:
@@ -51,6 +54,11 @@ async def get(session: AsyncSession, team_id: str) -> Team:
     if team is None:
         raise NotFound(UNKNOWN.format(short(team_id)))
     return team
+
+
+async def name_of(session: AsyncSession, cell: AsyncSession, owner: str) -> str:
+    """Return the name of a project, or of a team. Raises `NotFound`."""
+    return (await get(session, owner) if is_team(owner) else await projects.get(cell, owner)).name
 
 
 async def team_of(session: AsyncSession, project_id: str) -> Team | None:

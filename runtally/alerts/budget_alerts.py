@@ -18,6 +18,7 @@ from runtally.clock import HOUR, start_of_day
 from runtally.db.database import Connection
 from runtally.models.alert import AlertKind
 from runtally.models.budget import BudgetPeriod
+from runtally.models.team import NO_TEAMS, Teams
 from runtally.money import as_json, plain
 from runtally.names import LiveNames
 from runtally.usage.window import floor
@@ -217,9 +218,14 @@ class BudgetWatch:
     _next: set[Look] = field(default_factory=set)
 
     async def read_reached(
-        self, connection: Connection, now: datetime, alerts: Alerts, others: Sequence[Connection] = ()
+        self,
+        connection: Connection,
+        now: datetime,
+        alerts: Alerts,
+        others: Sequence[Connection] = (),
+        teams: Teams = NO_TEAMS,
     ) -> list[Reached]:
-        """Read what has reached a share and is to be alerted on; over all projects those of other databases count, too.
+        """Read what has reached a share and is to be alerted on; of several projects those of other databases count, too.
 
         What whole projects have spent is read for all budgets at once, and is enough to leave out most: no value has
         cost more than its project.
@@ -238,7 +244,7 @@ class BudgetWatch:
             moments.append((before, ended))
         looks = dict[Look, datetime]()
         for at, of in moments:
-            spent = await queries.select_spent(connection, {one.project_id for one in of}, at, others)
+            spent = await queries.select_spent(connection, {one.project_id for one in of}, at, others, teams)
             looks |= {
                 Look(one, one.period_name(at), spent_in(one, spent)): at
                 for one in of
@@ -248,7 +254,7 @@ class BudgetWatch:
         self._next = looks.keys() & self._done
         new = looks.keys() - self._done
         for look in sorted(new, key=lambda one: (one.terms.project_id, one.terms.subject(looks[one]))):
-            state = await read_state(connection, look.terms, looks[look], self.names, others)
+            state = await read_state(connection, look.terms, looks[look], self.names, others, teams)
             reached = list(_new(state, alerts, now))
             found += [one for one in reached if one.spendings]
             # A budget whose use is unknown yet, or whose alert has to wait, is evaluated again.

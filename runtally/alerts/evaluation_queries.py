@@ -1,7 +1,7 @@
 """SQL that evaluates alerts: those sent so far and their incidents, the cost of recent hours, and the insert of new alerts."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from itertools import groupby
@@ -14,6 +14,7 @@ from runtally.alerts.week import WEEK, ModelSpend, Week, WeeklySpend
 from runtally.clock import HOUR
 from runtally.db.bulk import affected_rows
 from runtally.db.database import Connection
+from runtally.fields import TEAM
 from runtally.models.alert import NEVER_OVER, OPENED_AT, AlertKind
 from runtally.models.rollup import GRAINS
 
@@ -119,6 +120,11 @@ SELECT project_id, least(greatest(added_at, quiet_until), $1) AS since
     OR quiet_until <= $1
 """
 
+SELECT_HAS_TEAMS = f"""
+SELECT EXISTS (SELECT FROM budgets WHERE starts_with(project_id, '{TEAM}'))
+       OR EXISTS (SELECT FROM alert_targets WHERE starts_with(project_id, '{TEAM}'))
+"""
+
 SELECT_HOURLY_COSTS = f"""
   SELECT targeted.project_id, first.bucket AS first_bucket, hourly.bucket, hourly.cost_usd
     FROM unnest($1::text[]) AS targeted (project_id)
@@ -212,6 +218,10 @@ class HourlyCosts:
         hours = {*self.costs_usd, *other.costs_usd}
         added = {at: self.costs_usd.get(at, Decimal(0)) + other.costs_usd.get(at, Decimal(0)) for at in hours}
         return HourlyCosts(self.project_id, min(self.first_at, other.first_at), added)
+
+    def of(self, owner: str) -> "HourlyCosts":
+        """Return them as those of an owner of its project."""
+        return replace(self, project_id=owner)
 
 
 async def try_lock(connection: Connection) -> bool:

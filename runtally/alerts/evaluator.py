@@ -1,12 +1,14 @@
 """Create the alerts that are due, each once even if several processes evaluate; close those that are over; delete expired ones."""
 
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack, nullcontext
 from datetime import datetime, timedelta
 from typing import Final
 
 import structlog
 
+from runtally.access.teams import select_names as select_team_names
+from runtally.access.teams import select_team_projects
 from runtally.alerts import evaluation_queries, sender
 from runtally.alerts.budget_alerts import (
     BudgetWatch,
@@ -30,8 +32,10 @@ from runtally.clock import Clock, start_of_day
 from runtally.db.database import Connection, Database
 from runtally.db.probe import Watch
 from runtally.errors import StoreUnavailable
+from runtally.fields import TEAM, is_team
 from runtally.ids import path_of, uuid7
 from runtally.models.rollup import ALL_PROJECTS_KEY
+from runtally.models.team import NO_TEAMS, Teams
 from runtally.names import LiveNames
 
 QUIET: Final = timedelta(hours=6)
@@ -59,7 +63,7 @@ class AlertEvaluator:
     ) -> None:
         """The projects of other databases count for what is over all projects; without `names` no project hashes any.
 
-        The keys are in `control`, where that is another database.
+        Keys and teams are in `control`, where that is another database.
         """
         self._database = database
         self._others = others
@@ -69,7 +73,9 @@ class AlertEvaluator:
         self._cost_watch = CostWatch()
         self._rule_watch = RuleWatch()
         self._recovery_watch = RecoveryWatch()
-        self._event_watch = EventWatch(control if control and not control.is_same(database) else None)
+        self._control = control if control and not control.is_same(database) else None
+        self._team_names: Mapping[str, str] = {}
+        self._event_watch = EventWatch(self._control)
 
     async def evaluate(self) -> int:
         """Decide all alerts that are due, and return how many; close the incidents of those that are over.
@@ -112,7 +118,8 @@ class AlertEvaluator:
         """Read what is due and what is over, with the projects of these other databases, in one snapshot of each."""
         async with self._database.snapshot() as connection, AsyncExitStack() as stack:
             others = [one for watch in watches for one in await _opened(stack, watch)]
-            reading = Reading(connection, others, len(others) == len(self._others))
+            teams, self._team_names = await self._read_teams(connection)
+            reading = Reading(connection, others, len(others) == len(self._others), teams)
             due = await self._budgets(reading, now) + await self._rules(connection, now)
             due += await self._anomalies(reading, now) + await self._reports(reading, now)
             due += await self._events(connection, now)
@@ -125,15 +132,15 @@ class AlertEvaluator:
         """
         connection, others, before = reading.connection, reading.others, end_of_yesterday(now)
         alerts = await evaluation_queries.select_budget_alerts(connection, Month.of(before).start)
-        found = await queries.select_uses(connection, now, others=others)
+        found = await queries.select_uses(connection, now, others=others, teams=reading.teams)
         if Month.of(before) != Month.of(now):
             changed = {
                 place[0] for place in await select_changed(connection, start_of_day(now)) if place[1:] == OF_MONTH
             }
-            ended = await queries.select_uses(connection, before, others=others)
+            ended = await queries.select_uses(connection, before, others=others, teams=reading.teams)
             found += tuple(use for use in ended if use.project_id not in changed)
         uses = [(use, percent) for use in found if (percent := use.reached_percent()) is not None]
-        reached = await self._budget_watch.read_reached(connection, now, alerts, others)
+        reached = await self._budget_watch.read_reached(connection, now, alerts, others, reading.teams)
         ids = [use.project_id for use, _ in uses] + [one.state.terms.project_id for one in reached]
         links = await self._links(connection, ids)
         messages = [(use.project_id, budget_message(links[use.project_id], use, percent, now)) for use, percent in uses]
@@ -173,8 +180,17 @@ class AlertEvaluator:
         links = await self._links(reading.connection, [one.project_id for one in spends])
         return [(one.project_id, report_message(links[one.project_id], one, now)) for one in spends]
 
+    async def _read_teams(self, connection: Connection) -> tuple[Teams, Mapping[str, str]]:
+        """Read the projects of teams and the names of teams, where any has budgets or alerts here."""
+        if not await connection.fetchval(evaluation_queries.SELECT_HAS_TEAMS):
+            return NO_TEAMS, {}
+        async with self._control.connection() if self._control else nullcontext(connection) as control:
+            return await select_team_projects(control), await select_team_names(control)
+
     async def _links(self, connection: Connection, project_ids: Sequence[str]) -> dict[str, ProjectLink]:
-        names = {ALL_PROJECTS_KEY: ALL_NAME} | await evaluation_queries.select_names(connection, project_ids)
+        names = {ALL_PROJECTS_KEY: ALL_NAME, **self._team_names} | await evaluation_queries.select_names(
+            connection, project_ids
+        )
         return {id_: project_link(id_, names.get(id_, id_), self._public_url) for id_ in project_ids}
 
 
@@ -193,8 +209,10 @@ async def _opened(stack: AsyncExitStack, watch: Watch) -> Sequence[Connection]:
 
 
 def project_link(project_id: str, name: str, public_url: str | None) -> ProjectLink:
-    """Return the link to a project's page, or with a blank id to the overview."""
+    """Return the link to the page of a project or team, or with a blank id to the overview."""
     page = "/" if project_id == ALL_PROJECTS_KEY else f"/projects/{path_of(project_id)}"
+    if is_team(project_id):
+        page, name = f"/teams/{project_id.removeprefix(TEAM)}", f"Team {name}"
     url = f"{public_url.rstrip('/')}{page}" if public_url else None
     return ProjectLink(project_id, name, url)
 

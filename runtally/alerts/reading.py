@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
+from itertools import product
 from typing import Any, Final, Protocol, Self, TypeVar
 
 from runtally.alerts import evaluation_queries
@@ -13,7 +14,8 @@ from runtally.alerts.message import ModelCost
 from runtally.alerts.rules import LEAST_MORE_USD, UnusualHour, compared_hours, judge, judged_hours
 from runtally.clock import HOUR
 from runtally.db.database import Connection
-from runtally.models.rollup import ALL_PROJECTS_KEY
+from runtally.fields import is_of_several, is_team
+from runtally.models.team import Teams
 from runtally.usage.window import floor
 
 COSTLIEST: Final = 3
@@ -28,6 +30,10 @@ class Sums(Protocol):
 
     def __add__(self, other: Self) -> Self: ...
 
+    def of(self, owner: str) -> Self:
+        """Return the sums of its projects as those of their team."""
+        ...
+
 
 OfProjects = TypeVar("OfProjects", bound=Sums)
 
@@ -40,28 +46,32 @@ class Reading:
     others: Sequence[Connection]
     is_whole: bool
     """Whether none of the others is away."""
+    teams: Teams = field(default_factory=dict)
 
     async def sums(
         self,
         project_ids: Sequence[str],
         read: Callable[[Connection, Sequence[str]], Coroutine[Any, Any, Sequence[OfProjects]]],
     ) -> list[OfProjects]:
-        """Read the sums of these projects; those over all projects only while none of the databases is away."""
-        if not self.is_whole:
-            project_ids = [id_ for id_ in project_ids if id_ != ALL_PROJECTS_KEY]
-        if not project_ids:
-            return []
-        found = {one.project_id: one for one in await read(self.connection, project_ids)}
-        for other in self.others if ALL_PROJECTS_KEY in project_ids else ():
-            for one in await read(other, [ALL_PROJECTS_KEY]):
-                found[one.project_id] = found[one.project_id] + one if one.project_id in found else one
-        return list(found.values())
+        """Read the sums of these projects; those of teams and over all projects only while none of the databases is away."""
+        alone = [id_ for id_ in project_ids if not is_of_several(id_)]
+        found = list(await read(self.connection, alone)) if alone else []
+        for owner in filter(is_of_several, project_ids) if self.is_whole else ():
+            connections, ids = self._places(owner)
+            if parts := [part for one in connections for part in await read(one, ids)]:
+                found.append(sum(parts[1:], parts[0]).of(owner))
+        return found
+
+    def _places(self, owner: str) -> tuple[Sequence[Connection], Sequence[str]]:
+        """Return the databases that have projects of an owner, and the ids of these."""
+        ids = self.teams.get(owner, ()) if is_team(owner) else (owner,)
+        return (self.connection, *(self.others if is_of_several(owner) else ())), ids
 
     async def costliest(self, project_id: str, hour: datetime) -> tuple[ModelCost, ...]:
         """Return the models that cost most in an hour."""
         costs: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
-        for one in (self.connection, *(self.others if project_id == ALL_PROJECTS_KEY else ())):
-            for provider, model, cost_usd in await one.fetch(evaluation_queries.SELECT_MODELS, project_id, hour):
+        for one, id_ in product(*self._places(project_id)):
+            for provider, model, cost_usd in await one.fetch(evaluation_queries.SELECT_MODELS, id_, hour):
                 costs[provider, model] += cost_usd
         ranked = sorted(costs.items(), key=lambda item: (-item[1], item[0]))
         return tuple(ModelCost(*model, cost) for model, cost in ranked[:COSTLIEST])

@@ -83,6 +83,10 @@ class WeeklySpend:
             added[key] = added[key] + one if key in added else one
         return replace(self, models=tuple(added[key] for key in sorted(added)))
 
+    def of(self, owner: str) -> "WeeklySpend":
+        """Return it as that of an owner of its project."""
+        return replace(self, project_id=owner)
+
     @property
     def cost_usd(self) -> Decimal:
         return _sum(one.cost_usd for one in self.models)

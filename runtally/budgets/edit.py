@@ -10,11 +10,10 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from runtally import tracking
 from runtally.audit import Actor, Change, record
 from runtally.errors import Detail, InvalidBudget, NotFound
-from runtally.fields import trimmed
+from runtally.fields import is_of_several, trimmed
 from runtally.models.budget import ALL_RUNS, EACH_VALUE, Budget, BudgetPeriod
 from runtally.models.dimension import MAX_VALUE_LENGTH, KeyState
 from runtally.models.project import NameRule, NameStorage, Project
-from runtally.models.rollup import ALL_PROJECTS_KEY
 from runtally.money import MAX_USD
 from runtally.names import LiveNames, is_hash
 from runtally.usage.dimensions import BY_MODEL, USER, dimension_named, dimension_of_key
@@ -27,7 +26,7 @@ MAX_BUDGETS = 20
 """Budgets of a project; each is read again whenever runs came."""
 NOTHING_SENT: Mapping[str, str] = {}
 _OF_MODELS = tuple(one.name for one in BY_MODEL)
-# Of all projects together: "Budgets".
+# Of several projects together: "Budgets".
 _LOCK = 0x42_75_64_67_65_74_73
 
 
@@ -45,8 +44,8 @@ async def list_budgets(session: AsyncSession, project_id: str) -> Sequence[Budge
 
 
 async def list_choices(session: AsyncSession, project_id: str, now: datetime) -> tuple[str, ...]:
-    """List the dimensions that a budget can limit: those with stored sums, which are fewer over all projects."""
-    if project_id == ALL_PROJECTS_KEY:
+    """List the dimensions that a budget can limit: those with stored sums, which are fewer over several projects."""
+    if is_of_several(project_id):
         return _OF_MODELS
     tracked = await tracking.list_keys(session, project_id, now)
     return (*_OF_MODELS, *(dimension_of_key(one.key).name for one in tracked if one.state is KeyState.TRACKED))
@@ -60,7 +59,7 @@ async def set_budget(  # noqa: PLR0913, PLR0917  # What is set, by whom and when
     now: datetime,
     names: LiveNames | None = None,
 ) -> Budget:
-    """Set the budget that a form describes, from this period on, and return it; a blank id stands for all projects.
+    """Set the budget that a form describes, from this period on, and return it; a blank id stands for all projects, and a team's for its own.
 
     A name that the project stores as a hash becomes its hash, unless it has had this budget since before.
 
@@ -108,11 +107,11 @@ async def remove(session: AsyncSession, by: Actor, project_id: str, sent: Mappin
 
 
 async def lock_owner(session: AsyncSession, project_id: str) -> None:
-    """Let no other request change the budgets and alerts of a project, or of all, until the transaction ends.
+    """Let no other request change the budgets and alerts of a project, or of several, until the transaction ends.
 
     Raises `NotFound`.
     """
-    if project_id == ALL_PROJECTS_KEY:
+    if is_of_several(project_id):
         await session.exec(select(func.pg_advisory_xact_lock(_LOCK)))
     elif await session.get(Project, project_id, with_for_update=True) is None:
         raise NotFound("There is no such project; `runtally projects list` shows all.")

@@ -1,15 +1,19 @@
 """SQL of budgets: their terms, and their spending, which is read from the rollups, never from the runs."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
+from itertools import product
 
 from runtally.budgets.use import BudgetTerms, Month, Place, Recent, Use, pace_since
 from runtally.clock import DAY, HOUR, start_of_day
 from runtally.db.combined import gathered
 from runtally.db.database import Connection
+from runtally.fields import is_of_several, is_team
 from runtally.models.budget import BudgetPeriod
 from runtally.models.rollup import ALL_PROJECTS_KEY, GRAINS, TOTAL_GRAINS
+from runtally.models.team import NO_TEAMS, Teams
 from runtally.usage.sums.tables import TOTALS
 from runtally.usage.window import floor
 
@@ -81,24 +85,37 @@ async def select_uses(
     now: datetime,
     project_ids: Sequence[str] | None = None,
     others: Sequence[Connection] = (),
+    teams: Teams = NO_TEAMS,
 ) -> tuple[Use, ...]:
     """Read budgets and how much of each is used, of all projects or of these.
 
-    The projects of other databases count for the budget over all projects.
+    The projects of other databases count for the budgets of teams, and for the one over all projects.
     """
     uses = await _select(connection, SELECT_USES, now, project_ids)
-    if not others or all(use.project_id != ALL_PROJECTS_KEY for use in uses):
-        return uses
-    found = await gathered(_select(one, SELECT_SPENDING, now, [ALL_PROJECTS_KEY]) for one in others)
+    # Of a team nothing was read yet, and over all projects this database.
+    of_several = {use.project_id: {*teams.get(use.project_id, ())} for use in uses if is_of_several(use.project_id)}
+    asked = [sorted({id_ for ids in of_several.values() for id_ in ids})] * (len(others) + 1)
+    if ALL_PROJECTS_KEY in of_several:
+        of_several[ALL_PROJECTS_KEY].add(ALL_PROJECTS_KEY)
+        asked[1:] = [[ALL_PROJECTS_KEY, *ids] for ids in asked[1:]]
+    asking = zip((connection, *others), asked, strict=True)
+    found = await gathered(_select(one, SELECT_SPENDING, now, ids) for one, ids in asking if ids)
     more = [use for of_one in found for use in of_one]
-    return tuple(sum(more, use) if use.project_id == ALL_PROJECTS_KEY else use for use in uses)
+    return tuple(
+        sum((one for one in more if one.project_id in of_several.get(use.project_id, ())), use) for use in uses
+    )
 
 
 async def select_spending(
-    connection: Connection, project_id: str, now: datetime, others: Sequence[Connection] = ()
+    connection: Connection,
+    project_id: str,
+    now: datetime,
+    others: Sequence[Connection] = (),
+    teams: Teams = NO_TEAMS,
 ) -> Use:
-    """Read what a project, or with a blank id all, has spent in the month of `now`, as a budget of nothing."""
-    found = await gathered(_select(one, SELECT_SPENDING, now, [project_id]) for one in (connection, *others))
+    """Read what a project or team, or with a blank id all, has spent in the month of `now`, as a budget of nothing."""
+    ids = [project_id, *teams.get(project_id, ())]
+    found = await gathered(_select(one, SELECT_SPENDING, now, ids) for one in (connection, *others))
     first, *more = [use for of_one in found for use in of_one]
     return sum(more, first)
 
@@ -124,20 +141,28 @@ async def _select(
 
 
 async def get_use(
-    connection: Connection, project_id: str, now: datetime, others: Sequence[Connection] = ()
+    connection: Connection,
+    project_id: str,
+    now: datetime,
+    others: Sequence[Connection] = (),
+    teams: Teams = NO_TEAMS,
 ) -> Use | None:
-    """Return the use of the project's budget; None if it has none. For a blank id the projects of other databases count, too."""
-    return next(iter(await select_uses(connection, now, [project_id], others)), None)
+    """Return the use of the project's budget; None if it has none. Of several projects those of other databases count, too."""
+    return next(iter(await select_uses(connection, now, [project_id], others, teams)), None)
 
 
 async def read_basis(
-    connection: Connection, project_id: str, now: datetime, others: Sequence[Connection] = ()
+    connection: Connection,
+    project_id: str,
+    now: datetime,
+    others: Sequence[Connection] = (),
+    teams: Teams = NO_TEAMS,
 ) -> tuple[Use, Use]:
     """Read what an amount is chosen by: the spending of this month so far, and of the month before."""
     last_month = Month.of(now).start - timedelta(microseconds=1)
     return (
-        await select_spending(connection, project_id, now, others),
-        await select_spending(connection, project_id, last_month, others),
+        await select_spending(connection, project_id, now, others, teams),
+        await select_spending(connection, project_id, last_month, others, teams),
     )
 
 
@@ -179,18 +204,27 @@ async def select_changed(connection: Connection, since: datetime) -> frozenset[P
 
 
 async def select_spent(
-    connection: Connection, project_ids: Collection[str], now: datetime, others: Sequence[Connection] = ()
+    connection: Connection,
+    project_ids: Collection[str],
+    now: datetime,
+    others: Sequence[Connection] = (),
+    teams: Teams = NO_TEAMS,
 ) -> dict[tuple[str, BudgetPeriod], Decimal]:
-    """Read what whole projects have spent in the month, the day and the hour of `now`, from a row a day.
+    """Read what whole projects and teams have spent in the month, the day and the hour of `now`, from a row a day.
 
-    The projects of other databases count for the budgets over all projects.
+    The projects of other databases count for the budgets of teams and over all projects.
     """
-    found = [await _spent(connection, project_ids, now)]
-    if ALL_PROJECTS_KEY in project_ids:
-        found += await gathered(_spent(one, [ALL_PROJECTS_KEY], now) for one in others)
-    spent: dict[tuple[str, BudgetPeriod], Decimal] = {}
+    of_several = {id_: teams.get(id_, ()) if id_ else (id_,) for id_ in project_ids if is_of_several(id_)}
+    asked = {one for ids in of_several.values() for one in ids}
+    found = [await _spent(connection, {*project_ids, *asked}, now)]
+    if asked:
+        found += await gathered(_spent(one, asked, now) for one in others)
+    spent: defaultdict[tuple[str, BudgetPeriod], Decimal] = defaultdict(Decimal)
     for key, usd in (item for one in found for item in one.items()):
-        spent[key] = spent.get(key, Decimal(0)) + usd
+        spent[key] += usd
+    for team in filter(is_team, of_several):
+        for one, period in product(teams.get(team, ()), BudgetPeriod):
+            spent[team, period] += spent[one, period]
     return spent
 
 

@@ -9,8 +9,10 @@ from runtally.budgets.queries import select_terms
 from runtally.budgets.use import BudgetTerms
 from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked, Forbidden, InvalidFilter
+from runtally.fields import is_of_several, is_team
 from runtally.models.budget import BudgetPeriod
 from runtally.models.project import NameStorage
+from runtally.models.team import NO_TEAMS, Teams
 from runtally.names import LiveNames
 from runtally.usage.dimensions import OTHER
 from runtally.usage.groups.groups import read_groups
@@ -92,23 +94,33 @@ class BudgetState:
         return found
 
 
-async def read_states(
-    connection: Connection, project_id: str, now: datetime, names: LiveNames, others: Sequence[Connection] = ()
+async def read_states(  # noqa: PLR0913, PLR0917  # Where its runs are, and how their names are stored.
+    connection: Connection,
+    project_id: str,
+    now: datetime,
+    names: LiveNames,
+    others: Sequence[Connection] = (),
+    teams: Teams = NO_TEAMS,
 ) -> tuple[BudgetState, ...]:
-    """Read the daily and per-value budgets of a project, or, for a blank id, those over all projects."""
+    """Read the daily and per-value budgets of a project or team, or, for a blank id, those over all projects."""
     terms = await select_terms(connection, project_id)
-    return tuple([await read_state(connection, one, now, names, others) for one in terms])
+    return tuple([await read_state(connection, one, now, names, others, teams) for one in terms])
 
 
-async def read_state(
-    connection: Connection, terms: BudgetTerms, now: datetime, names: LiveNames, others: Sequence[Connection] = ()
+async def read_state(  # noqa: PLR0913, PLR0917  # Where its runs are, and how their names are stored.
+    connection: Connection,
+    terms: BudgetTerms,
+    now: datetime,
+    names: LiveNames,
+    others: Sequence[Connection] = (),
+    teams: Teams = NO_TEAMS,
 ) -> BudgetState:
     """Read what is spent of a budget, from sums that are kept: single runs are read only where a day has too many values.
 
     A name and its hash, which runs have since the project hashes names, count as one. The projects of other databases count
-    for a budget over all projects.
+    for a budget of a team, and for one over all projects.
     """
-    connections = (connection,) if terms.project_id else (connection, *others)
+    connections = (connection, *others) if is_of_several(terms.project_id) else (connection,)
     key = terms.key
     if not terms.of_all_runs and key is None:
         return BudgetState(terms, now, (), f"There is no dimension {terms.dimension}.")
@@ -121,7 +133,10 @@ async def read_state(
     hashed = _hash_of(terms, names, terms.value)
     spendings = list[Spending]()
     try:
-        for each in (terms, *([replace(terms, value=hashed)] if hashed else ())):
+        for each in (
+            *(replace(terms, project_id=one) for one in _owners(terms, teams)),
+            *([replace(terms, value=hashed)] if hashed else ()),
+        ):
             groups = await read_groups([GroupRowReader.over(one) for one in connections], _question(each, now))
             spendings += [
                 Spending(
@@ -139,6 +154,11 @@ async def read_state(
     return BudgetState(terms, now, _as_one(terms, names, spendings))
 
 
+def _owners(terms: BudgetTerms, teams: Teams) -> Sequence[str]:
+    """Return the projects that are asked one by one: those of a team; over all projects there are sums."""
+    return teams.get(terms.project_id, ()) if is_team(terms.project_id) else (terms.project_id,)
+
+
 def _hash_of(terms: BudgetTerms, names: LiveNames, value: str) -> str | None:
     """Return the hash that new runs have in place of a value, if they have one."""
     if terms.key is None or terms.key.tracked_as is None or not value:
@@ -147,9 +167,11 @@ def _hash_of(terms: BudgetTerms, names: LiveNames, value: str) -> str | None:
 
 
 def _as_one(terms: BudgetTerms, names: LiveNames, spendings: Sequence[Spending]) -> tuple[Spending, ...]:
-    """Add up what a name and its hash have cost, under the name; the costliest comes first."""
-    found = {one.value: one for one in spendings}
+    """Add up what a value has cost in several projects, and a name and its hash under the name; the costliest comes first."""
+    found = dict[str, Spending]()
     for one in spendings:
+        found[one.value] = found[one.value] + one if one.value in found else one
+    for one in tuple(found.values()):
         hashed = _hash_of(terms, names, one.value)
         if hashed in found:
             found[one.value] += found.pop(hashed)

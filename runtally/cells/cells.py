@@ -17,7 +17,7 @@ from runtally.db.probe import Watch
 from runtally.directory import Directory, Membership
 from runtally.errors import CellRequired, StoreUnavailable, UnknownCell
 from runtally.experiments.shared import Verdicts
-from runtally.fields import is_team
+from runtally.fields import is_of_several
 from runtally.ingest.accept import Intake
 from runtally.ingest.routed import RoutedIngest
 from runtally.jobs import job, running
@@ -107,7 +107,7 @@ class Cells:
 
     def of_owner(self, owner: str) -> Cell:
         """Return the cell with the budgets and alerts of a project; those of a team, and with a blank id of all, are in main."""
-        return self.main if not owner or is_team(owner) else self.of(owner)
+        return self.main if is_of_several(owner) else self.of(owner)
 
     @property
     def at_hand(self) -> Cell:

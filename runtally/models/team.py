@@ -1,11 +1,17 @@
 """Teams, and the projects that they own."""
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 
 from sqlalchemy import ForeignKeyConstraint, Index
 from sqlmodel import SQLModel
 
 from runtally.models.base import Timestamp, column
+
+Teams = Mapping[str, Sequence[str]]
+"""The projects of teams, by the ids of those that have any."""
+NO_TEAMS: Teams = MappingProxyType({})
 
 
 class Team(SQLModel, table=True):

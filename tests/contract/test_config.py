@@ -42,12 +42,14 @@ def command(server: Server, admin_key: str, tmp_path: Path) -> Command:
 
 
 def of_teams(team: str) -> str:
-    """The file of fifty teams, each with a budget and a channel of Slack."""
+    """The file of fifty teams, each with a project, a budget, a member and a channel of Slack."""
     ids = [f"{team}-{number:02}" for number in range(TEAMS)]
     return yaml.safe_dump({
-        "projects": [{"projectId": one, "name": f"Team {one[-2:]}", "retentionDays": 90} for one in ids],
-        "budgets": [{"projectId": one, "amountUSD": 400.25, "alertPercents": [100, 80]} for one in ids],
-        "alertChannels": [{"projectId": one, "address": f"{SLACK}{one}"} for one in ids],
+        "teams": [{"team": one, "name": f"Team {one[-2:]}"} for one in ids],
+        "projects": [{"projectId": one, "team": one, "retentionDays": 90} for one in ids],
+        "groups": [{"projectId": f"team::{one}", "group": f"{one} people", "role": "member"} for one in ids],
+        "budgets": [{"projectId": f"team::{one}", "amountUSD": 400.25, "alertPercents": [100, 80]} for one in ids],
+        "alertChannels": [{"projectId": f"team::{one}", "address": f"{SLACK}{one}"} for one in ids],
     })  # fmt: skip
 
 
@@ -58,18 +60,18 @@ async def test_fifty_teams_are_applied_twice_and_nothing_changes_the_second_time
 
     tried = await command("apply", "FILE", "--dry-run", text=text)
     assert (tried.code, tried.err) == (
-        0, "150 made, 0 changed, 0 deleted, 0 unchanged; this was a dry run, nothing was changed.\n",
+        0, "250 made, 0 changed, 0 deleted, 0 unchanged; this was a dry run, nothing was changed.\n",
     ), tried.err  # fmt: skip
     assert await stored(database, team) == (0, 0, 0)
     first = await command("apply", "FILE", text=text)
-    assert (first.code, first.err) == (0, "150 made, 0 changed, 0 deleted, 0 unchanged.\n"), first.err
+    assert (first.code, first.err) == (0, "250 made, 0 changed, 0 deleted, 0 unchanged.\n"), first.err
     assert first.out == tried.out
     assert "secret" not in first.out
     audited = await audit_entries(database, team)
 
     again = await command("apply", "FILE", text=text)
 
-    assert (again.code, again.out, again.err) == (0, "", "0 made, 0 changed, 0 deleted, 150 unchanged.\n")
+    assert (again.code, again.out, again.err) == (0, "", "0 made, 0 changed, 0 deleted, 250 unchanged.\n")
     assert await stored(database, team) == (TEAMS, TEAMS, TEAMS)
     assert await audit_entries(database, team) == audited
 
@@ -88,16 +90,16 @@ async def test_an_export_of_more_than_a_page_has_everything_once(
 
 
 async def stored(database: Database, team: str) -> tuple[int, ...]:
-    """How many projects, budgets and channels the teams have."""
+    """How many projects, budgets and channels the teams or their projects have."""
     tables = ("projects WHERE id", "budgets WHERE project_id", "alert_targets WHERE project_id")
     async with database.connection() as connection:
-        found = [await connection.fetch(f"SELECT count(*) FROM {one} LIKE $1", f"{team}-%") for one in tables]
+        found = [await connection.fetch(f"SELECT count(*) FROM {one} LIKE $1", f"%{team}-%") for one in tables]
     return tuple(int(rows[0][0]) for rows in found)
 
 
 async def audit_entries(database: Database, team: str) -> int:
     async with database.connection() as connection:
-        rows = await connection.fetch("SELECT count(*) FROM audit_entries WHERE project_id LIKE $1", f"{team}%")
+        rows = await connection.fetch("SELECT count(*) FROM audit_entries WHERE project_id LIKE $1", f"%{team}%")
     return int(rows[0][0])
 
 
@@ -181,13 +183,14 @@ async def test_users_have_the_roles_that_the_file_gives_them(
 
 
 REFUSED = {
-    "an unknown kind": ("budget:\n- {projectId: TEAM}\n", [":1: budget: Use one of projects, "]),
+    "an unknown kind": ("budget:\n- {projectId: TEAM}\n", [":1: budget: Use one of teams, projects, "]),
     "an unknown field": ("budgets:\n- {projectId: TEAM, amountUSD: 1}\n- projectId: TEAM\n  amount: 1\n", [":4: budgets[1].amount: Object contains unknown field `amount`."]),
     "values that the form refuses": (
         "budgets:\n- projectId: TEAM\n  amountUSD: 0\n  period: year\nexperiments:\n- {projectId: TEAM, experimentId: a, maxErrorRate: 2}\n",
         [":4: budgets[0].period: Choose an hour, a day or a month.", ":3: budgets[0].amountUSD: Give US dollars above 0", ":6: experiments[0].maxErrorRate: must be"],
     ),
     "a project that is not there": ("budgets:\n- {projectId: TEAM-nowhere, amountUSD: 1}\n", [":2: budgets[0]: There is no such project"]),
+    "a team that is not there": ("budgets:\n- {projectId: 'team::TEAM-nowhere', amountUSD: 1}\nteams:\n- {team: TEAM}\n", [":2: budgets[0]: There is no team project-"]),
     "a thing twice": ("budgets:\n- &a {projectId: TEAM, amountUSD: 1}\n- *a\n", [": budgets[1]: It is in the document twice."]),
     "no variable": ("alertChannels:\n- {projectId: TEAM, address: '${NONE}'}\n", [":2: alertChannels[0].address: The environment has no NONE."]),
     "no YAML": ("budgets:\n- {projectId: TEAM\n", [":3: This is no YAML"]),
@@ -221,9 +224,9 @@ async def test_two_files_at_once_are_applied_one_after_the_other(
     found = await asyncio.gather(*(run_beside("config", "apply", str(one), environment=environment) for one in files))
 
     assert [one.code for one in found] == [0, 0], [one.err for one in found]
-    assert sorted(one.err.partition(" ")[0] for one in found) == ["0", "150"]
+    assert sorted(one.err.partition(" ")[0] for one in found) == ["0", "250"]
     async with database.connection() as connection:
-        rows = await connection.fetch("SELECT DISTINCT amount_usd FROM budgets WHERE project_id LIKE $1", f"{team}-%")
+        rows = await connection.fetch("SELECT DISTINCT amount_usd FROM budgets WHERE project_id LIKE $1", f"%{team}-%")
     assert len(rows) == 1
 
 

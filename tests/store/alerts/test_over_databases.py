@@ -6,11 +6,16 @@ from decimal import Decimal
 
 import pytest
 
+from runtally.access import teams
+from runtally.access.projects import create as create_project
 from runtally.alerts.evaluator import AlertEvaluator
+from runtally.audit import OPERATOR
 from runtally.budgets.queries import get_use
+from runtally.budgets.spending import read_states
 from runtally.db.database import Database
 from runtally.db.probe import Watch
 from runtally.models.rollup import ALL_PROJECTS_KEY
+from runtally.names import LiveNames
 from tests.relays import SteppedClock
 from tests.serving import TEMPLATE, Postgres, free_port
 from tests.store.alerts import test_report as reports
@@ -64,6 +69,67 @@ async def test_a_budget_counts_the_projects_of_both(own: Database, other: Databa
     assert any("85% of its budget of $10.00" in one["message"] for one in found)
     assert any("both" in one["message"] for one in found)
     assert await alerts(other) == []
+
+
+async def make_team(own: Database, clock: SteppedClock, **projects: Database) -> str:
+    """A team of these projects, each in its database; the team and its budgets are in the first."""
+    async with own.session() as session:
+        team = await teams.create(session, session, OPERATOR, "search", "Search", clock.now)
+    for project_id, database in projects.items():
+        async with database.session() as cell:
+            await create_project(cell, OPERATOR, project_id, clock.now)
+        async with own.session() as session, database.session() as cell:
+            await teams.move(session, cell, OPERATOR, project_id, "search")
+    return team.id
+
+
+async def test_a_budget_of_a_team_counts_its_projects_of_both_and_no_other(
+    own: Database, other: Database, clock: SteppedClock
+) -> None:
+    team = await make_team(own, clock, here=own, there=other)
+    await add_target(own, team)
+    await set_budget(own, clock, team, amount="10", alerts="50,100")
+    await set_budget(own, clock, team, amount="8", period="day", alerts="100")
+    await set_budget(own, clock, team, dimension="model", amount="7", alerts="100")
+    await spend(own, clock.now, "4", "here", model="both")
+    await spend(other, clock.now - HOUR, "3.5", "there", model="both")
+    await spend(other, clock.now, "1", "there", model="another")
+    await spend(own, clock.now, "100", "of nobody", model="both")
+    await merged(own, other)
+
+    async with own.snapshot() as first, other.snapshot() as second:
+        of_teams = await teams.select_team_projects(first)
+        use = await get_use(first, team, clock.now, [second], of_teams)
+        states = await read_states(first, team, clock.now, LiveNames(own, None), [second], of_teams)
+    assert use is not None
+    assert (use.project_id, use.amount_usd, use.spent_usd) == (team, Decimal(10), Decimal("8.5"))
+    assert use.recent is not None
+    assert use.recent.usd == Decimal("8.5")
+    spent = [[(one.value, one.spent_usd) for one in state.spendings] for state in states]
+    assert spent == [[("", Decimal("8.5"))], [("both", Decimal("7.5")), ("another", Decimal(1))]]
+    evaluator = evaluator_of(own, clock, other)
+    assert [await evaluator.evaluate(), await evaluator.evaluate()] == [3, 0]
+    found = await alerts(own)
+    assert {(one["project_id"], one["deliveries"]) for one in found} == {(team, 1)}
+    assert any('"Team Search" has used 85% of its budget of $10.00' in one["message"] for one in found)
+
+    async with own.session() as session:
+        await teams.remove(session, session, OPERATOR, team)
+    assert await evaluator.evaluate() == 0
+    assert await alerts(own) == []
+
+
+async def test_a_team_without_projects_has_spent_nothing(own: Database, clock: SteppedClock) -> None:
+    team = await make_team(own, clock)
+    await add_target(own, team, weekly_report=True)
+    await set_budget(own, clock, team, amount="1", alerts="1")
+    await spend(own, clock.now, "4", "here")
+
+    async with own.snapshot() as connection:
+        use = await get_use(connection, team, clock.now)
+    assert use is not None
+    assert use.spent_usd == 0
+    assert await evaluator_of(own, clock).evaluate() == 0
 
 
 async def test_a_weekly_report_counts_the_projects_of_both_or_waits(

@@ -7,7 +7,7 @@ from quart.typing import ResponseReturnValue
 
 from api.access import public
 from api.current import services
-from runtally.access import projects
+from runtally.access import teams
 from runtally.alerts import confirming
 from runtally.alerts.evaluator import ALL_NAME
 from runtally.errors import InvalidLink
@@ -52,10 +52,9 @@ async def _answered(token: str, *, is_wanted: bool) -> ConfirmAlertsPage:
     if links is None:
         raise InvalidLink(confirming.EXPIRED)
     project_id, alert_id = links.read(token)
-    cell = services().cells.of(project_id) if project_id else services().cells.main
-    async with cell.database.session() as session:
+    async with services().sessions_of(project_id) as (control, session):
         target = await confirming.find(session, project_id, alert_id, now)
-        project = (await projects.get(session, project_id)).name if project_id else ALL_NAME
+        project = await teams.name_of(control, session, project_id) if project_id else ALL_NAME
         if is_wanted:
             await confirming.confirm(session, target, now)
         return ConfirmAlertsPage(token, project, target.address, target.confirmed_at is not None)
