@@ -80,6 +80,7 @@ PAGES = {
     "repricings": "/admin/prices/repricing",
     "bills": "/admin/bills",
     "erasures": "/admin/erasures",
+    "teams": "/admin/teams",
     "budgets of all projects": "/admin/budgets",
     "users": "/admin/users",
     "audit log": "/admin/audit",

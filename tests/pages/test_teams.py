@@ -1,5 +1,6 @@
 """Teams: who is in one has their role in each of its projects, at once and no longer than that."""
 
+import re
 from collections.abc import AsyncIterator
 from uuid import uuid4
 
@@ -11,6 +12,7 @@ from runtally.access import identities, invitations, projects, teams, users
 from runtally.access.openid import Person
 from runtally.access.scopes import Grant
 from runtally.audit import OPERATOR
+from runtally.budgets import edit as budgets
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.errors import NotFound
@@ -18,7 +20,9 @@ from runtally.fields import TEAM
 from runtally.models.team import Team
 from runtally.models.user import Role
 from runtally.settings import load_settings
-from tests.pages.conftest import PASSWORD, Invite, Post
+from tests.factories import make_run
+from tests.pages.conftest import PASSWORD, Invite, Post, SignIn
+from tests.pages.looking import html_of, text_of
 
 
 @pytest.fixture
@@ -156,3 +160,44 @@ async def test_an_erased_project_leaves_its_team(post: Post, database: Database,
 async def test_no_project_is_called_as_a_team(app: Quart, post: Post, id_: str) -> None:
     with pytest.raises(AssertionError, match="invalid_payload"):
         await post(to=id_)
+
+
+async def test_an_admin_makes_a_team_puts_a_project_into_it_and_deletes_it(
+    signed_in: SignIn, invite: Invite, post: Post, database: Database, project_id: str
+) -> None:
+    await post(make_run(provider="openrouter", costUSD=3))
+    admin, team = await signed_in(), f"crew-{uuid4().hex[:12]}"
+
+    refused = await admin.post("/admin/teams", form={"team": "Not An Id"})
+    assert refused.status_code == 422
+    assert "small letters and digits" in await refused.get_data(as_text=True)
+    assert (await admin.post("/admin/teams", form={"team": team, "name": "Crew"})).status_code == 303
+    page = f"/admin/teams/{team}"
+    assert (await admin.post(f"{page}/projects", form={"project": project_id})).status_code == 303
+    assert (await admin.post(f"{page}/projects", form={"project": f"{project_id}-not"})).status_code == 422
+    assert (await admin.post(f"{page}/name", form={"name": " "})).status_code == 422
+    assert (await admin.post(f"{page}/name", form={"name": "The crew"})).status_code == 303
+    member, email = await invite(Role.MEMBER, TEAM + team)
+    async with database.session() as session:
+        sent = {"amount": "12", "alerts": "100"}
+        await budgets.set_budget(session, OPERATOR, TEAM + team, sent, system_clock())
+
+    shown = text_of(await html_of(admin, page))
+    assert "25% of $12" in shown
+    assert email in shown
+    listed = text_of(await html_of(admin, "/admin/teams"))
+    assert re.search(rf"The crew\s*{team}\s*1 project\s*\$3\.00 this month", listed)
+    assert f"team::{team}" in await html_of(admin, "/admin/users")
+    assert page in await html_of(admin, f"/find?q={team[:12]}")
+    assert page not in await html_of(member, f"/find?q={team[:12]}")
+    settings = f"/projects/{project_id}/settings/general"
+    assert page in await html_of(admin, settings)
+    assert "The crew" in await html_of(member, settings)
+    for url in ("/admin/teams", page):
+        assert (await member.get(url)).status_code == 403
+
+    assert (await admin.post(f"{page}/projects/remove", form={"project": project_id})).status_code == 303
+    assert await statuses(member, project_id) == (404, 404)
+    assert (await admin.post(f"{page}/delete", form={"typed": "crew"})).status_code == 422
+    assert (await admin.post(f"{page}/delete", form={"typed": "The crew"})).status_code == 303
+    assert (await admin.get(page)).status_code == 404

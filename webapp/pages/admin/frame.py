@@ -10,6 +10,7 @@ SECTIONS = (
     ("Bills", "admin_bills.bills"),
     ("Budgets", "admin_budgets.budgets"),
     ("Users", "admin_users.users_list"),
+    ("Teams", "admin_teams.teams_list"),
     ("Erasures", "admin_erasures.erasures_list"),
     ("Audit log", "admin_audit.audit"),
     ("Clients", "admin_clients.clients"),

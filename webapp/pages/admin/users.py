@@ -12,11 +12,12 @@ from quart.typing import ResponseReturnValue
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from api.current import actor, services
-from runtally.access import invitations, users
+from runtally.access import invitations, teams, users
 from runtally.access.scopes import Grant
 from runtally.access.users import Account
 from runtally.errors import Detail, InvalidUser, NotFound
 from runtally.fields import trimmed
+from runtally.models.team import Team
 from runtally.models.user import Invitation, Role
 from runtally.usage.report import ListedProject
 from webapp import formats
@@ -215,14 +216,15 @@ async def _page(session: AsyncSession) -> UsersPage:
         frame=frame("admin_users.users_list"),
         users=tuple(_row(account, now) for account in await users.list_all(session)),
         invited=tuple(_invited(one) for one in await invitations.pending(session, now)),
-        projects=_choices(await services().cells.list_projects()),
+        projects=_choices(await services().cells.list_projects(), await teams.list_all(session)),
     )
 
 
-def _choices(found: Sequence[ListedProject]) -> tuple[tuple[str, str], ...]:
+def _choices(found: Sequence[ListedProject], of_teams: Sequence[Team]) -> tuple[tuple[str, str], ...]:
     named = ((one.id, one.name if one.name == one.id else f"{one.name} ({one.id})") for one in found)
+    more = ((one.id, f"Team {one.name}") for one in of_teams)
     # No project is preselected: a wrong one would give access to other people's runs.
-    return (("", "Choose a project"), *named)
+    return (("", "Choose a project or team"), *more, *named)
 
 
 def _row(account: Account, now: datetime) -> UserRow:

@@ -9,7 +9,7 @@ from quart.typing import ResponseReturnValue
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from api.current import actor, services
-from runtally.access import projects
+from runtally.access import projects, teams
 from runtally.access.erasure import Places, erase_project
 from runtally.access.scopes import Scope, may
 from runtally.errors import InvalidName, InvalidRetention
@@ -73,6 +73,9 @@ class GeneralPage(SettingsPage, frozen=True):
 
     retention: Retention
     may_delete: bool
+    team: str
+    """Id of the team that owns it, if one does."""
+    team_name: str
     name_form: Form
     retention_form: Form
     delete_form: Form = DELETE_FORM
@@ -161,12 +164,16 @@ async def _page(session: AsyncSession, project_id: str, *, is_locked: bool = Fal
     """Return the page. Raises `NotFound`."""
     project, cell = await projects.get(session, project_id, is_locked=is_locked), services().cells.of(project_id)
     retention = Retention.of(project, services().settings.retention_days, is_archiving=cell.archive is not None)
+    async with services().control.database.session() as control:
+        team = await teams.team_of(control, project_id)
     days = "" if project.retention_days is None else str(project.retention_days)
     return GeneralPage(
         project,
         SECTION,
         retention,
         may(actor(), Scope.ADMIN, None),
+        teams.short(team.id) if team else "",
+        team.name if team else "",
         Form.showing("name", {"name": project.name}),
         Form.showing("retention", {"days": days}),
     )

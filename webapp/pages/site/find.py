@@ -9,7 +9,7 @@ from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
-from runtally.access import saved_views
+from runtally.access import saved_views, teams
 from runtally.access.scopes import Permission, Scope, may
 from runtally.audit import Actor
 from runtally.cells.cell import Cell
@@ -52,6 +52,7 @@ _ADMIN_PAGES = (
     ("Erase a person", "admin_erasures.erasures_list"),
     ("Budgets of all projects", "admin_budgets.budgets"),
     ("Users", "admin_users.users_list"),
+    ("Teams", "admin_teams.teams_list"),
     ("Audit log", "admin_audit.audit"),
     ("Clients of OpenTelemetry", "admin_clients.clients"),
     ("Health", "admin_health.health"),
@@ -111,6 +112,7 @@ async def find() -> ResponseReturnValue:
         results = [
             *(await _projects(snapshots, reader, text)),
             *_pages(reader, text),
+            *(await _teams(reader, text)),
             *(await _views(reader, text)),
             *_guides(text),
             *(await _models(snapshots, reader, text)),
@@ -202,6 +204,17 @@ async def _views(reader: Actor, text: str) -> list[Result]:
             (view for of_one in found for view in of_one), key=lambda one: (one.name.lower(), one.project_id)
         )[:SHOWN]
         if view.page in REPORTS and REPORTS[view.page].is_open_to(reader, view.project_id)
+    ]
+
+
+async def _teams(reader: Actor, text: str) -> list[Result]:
+    """Return the teams with this text in their name or id, whose pages are for admins."""
+    if not text or not may(reader, Scope.ADMIN, None):
+        return []
+    async with services().control.database.session() as session:
+        found = [one for one in await teams.list_all(session) if _has(one.name, text) or _has(one.id, text)]
+    return [
+        Result("Team", one.name, path_to("admin_teams.team_page", team=teams.short(one.id))) for one in found[:SHOWN]
     ]
 
 
