@@ -6,7 +6,7 @@ used only while their version is the same.
 
 import sys
 from array import array
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -15,11 +15,14 @@ from typing import TypeAlias, TypeVar, cast
 Version: TypeAlias = Hashable
 """Differs whenever a run of the days came, changed or went; None where there is none now, and nothing is remembered."""
 Value = TypeVar("Value")
+Item = TypeVar("Item")
 
 # A row that is mended by hand is no run that changed.
 LONGEST_KEPT = timedelta(minutes=5)
 # A value that takes more of the room than this would drive out too many others.
 LARGEST_SHARE = 4
+# So many items of a long list say what all of them take.
+MEASURED = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,22 +104,34 @@ class DayMemo:
 
 
 def size_of(value: object, most: int = sys.maxsize) -> int:
-    """Estimate the memory of a value with everything in it, as far as it is not above `most`; what it shares counts once."""
+    """Estimate the memory of a value with everything in it, as far as it is not above `most`; what it shares counts once.
+
+    Of many items some are measured, evenly spread, because measuring all of them takes as long as reading them.
+    """
     seen: set[int] = set()
-    size, rest = 0, [value]
+    size, rest = 0.0, [(value, 1.0)]
     while rest and size <= most:
-        one = rest.pop()
-        if id(one) in seen:
+        part, times = rest.pop()
+        if id(part) in seen:
             continue
-        seen.add(id(one))
-        size += sys.getsizeof(one)
-        if isinstance(one, str | bytes | int | float | Decimal | datetime | array):
+        seen.add(id(part))
+        size += sys.getsizeof(part) * times
+        if isinstance(part, str | bytes | int | float | Decimal | datetime | array):
             continue
-        if isinstance(one, Mapping):
-            rest += one.keys()
-            rest += one.values()
-        elif isinstance(one, tuple | list):
-            rest += one
-        elif is_dataclass(one) and not isinstance(one, type):
-            rest += [getattr(one, each.name) for each in fields(one)]
-    return size
+        if isinstance(part, Mapping):
+            items: Sequence[object] = [side for item in _spread(list(part.items())) for side in item]
+            every = 2 * len(part)
+        elif isinstance(part, tuple | list):
+            items, every = _spread(part), len(part)
+        elif is_dataclass(part) and not isinstance(part, type):
+            items = [getattr(part, field.name) for field in fields(part)]
+            every = len(items)
+        else:
+            continue
+        if items:
+            rest += [(item, times * every / len(items)) for item in items]
+    return round(size)
+
+
+def _spread(items: Sequence[Item]) -> Sequence[Item]:
+    return items[:: len(items) // MEASURED] if len(items) > 2 * MEASURED else items
