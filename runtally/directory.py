@@ -75,7 +75,7 @@ INSERT INTO project_places (project_id, cell, placed_at)
 ON CONFLICT DO NOTHING
 """
 
-# Of what a cell has, which is said to be elsewhere.
+# The cell has these projects, and the directory says that they are elsewhere.
 SELECT_ELSEWHERE = """
   SELECT project_id
     FROM project_places

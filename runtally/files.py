@@ -39,7 +39,7 @@ def commit_of(folder: Path) -> str:
 
 def _head_of(git: Path) -> str:
     if git.is_file():
-        # Of a further work tree, or a submodule.
+        # A further work tree, or a submodule, has a file here.
         git = git.parent / git.read_text().removeprefix("gitdir:").strip()
     head = (git / "HEAD").read_text().strip()
     name = head.removeprefix("ref: ")

@@ -194,7 +194,7 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True, rename=camel, forbid_u
             if self.is_of_teams and is_team(self.project_id):
                 await teams.get(at.control, self.project_id)
             elif self.kind != "projects" and self.project_id:
-                # As its form does: the project must be there, and nobody else changes what it has meanwhile.
+                # Its form does the same: the project must be there, and nobody else changes what it has meanwhile.
                 await projects.get(await at.cell(self.project_id), self.project_id, is_locked=True)
             secret = await self.save(at, before)
             await at.flush()

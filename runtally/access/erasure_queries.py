@@ -61,7 +61,7 @@ SELECT count(*)
   FROM erased
 """
 
-# Of days whose runs were dropped nobody knows which they were: their sums stay, but no longer under the person's name.
+# Nobody knows which runs were dropped from a day: their sums stay, but no longer under the person's name.
 _FORGET_NAMES = """
 UPDATE {table}
    SET dimension_values = (SELECT array_agg(CASE WHEN value = ANY ($2::text[]) THEN NULL ELSE value END ORDER BY place)
@@ -74,7 +74,7 @@ FORGET_IN_SUMS = _FORGET_NAMES.format(table="dimension_sums")
 FORGET_IN_LATENCIES = _FORGET_NAMES.format(table="dimension_latencies")
 
 # What waits of the project and what was taken back go together, so that its sketches are empty.
-# As `merge_dimensions` has it.
+# `merge_dimensions` sets the same.
 SET_UP_MERGE = "SELECT set_config('enable_nestloop', 'off', TRUE) WHERE $1::text IS NOT NULL"
 MERGE_ERASED_DIMENSIONS = dimension_queries.MERGE_PROJECT
 # Sums of runs that were dropped and of keys that were tracked once go with what is empty now.

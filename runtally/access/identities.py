@@ -31,7 +31,7 @@ async def signed_in(
     settings, whose project is in `cell`, or none. In projects that have groups, these decide each time. Raises
     `NotInvited` for anybody else, for who is disabled, and for who has got the address of somebody known already.
     """
-    # Of two first times at once, the second finds what the first has made.
+    # Where two sign in for the first time at once, the second finds what the first has made.
     await lock_joining(session)
     decided = await _decided_by(session, person.groups)
     identity = await session.get(Identity, (person.issuer, person.subject))

@@ -21,7 +21,7 @@ MAX_LENGTH = 256
 MAX_AT_ONCE = 2
 # Hashes that run or wait, in this process: the last one waits for about a second. Further requests are refused at once.
 MAX_UNDER_WAY = 16
-# Of one address, so that somebody who tries hundreds of passwords at once does not keep everybody else out.
+# The limit is for one address, so that somebody who tries hundreds of passwords at once keeps nobody else out.
 MAX_OF_ONE_SOURCE = 4
 
 NONE = "none"

@@ -120,7 +120,7 @@ async def demand_project(session: AsyncSession, cell: AsyncSession, grant: Grant
     if is_team(grant.project_id):
         await teams.get(session, grant.project_id)
         return
-    # As a foreign key would lock it, which control cannot have to what is in a cell.
+    # It is locked as by a foreign key, which control cannot have to what is in a cell.
     if await cell.get(Project, grant.project_id, with_for_update={"read": True, "key_share": True}) is None:
         raise NotFound("There is no such project: the first run that names it makes it.")
 

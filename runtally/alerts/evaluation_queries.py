@@ -98,7 +98,7 @@ _LASTING = GRAINS[-1].minutes
 _LOCK = 0x52_75_6E_74_61_6C_6C_79
 """The lock's number: "Runtally"."""
 
-# Of several processes that evaluate at the same time one does, until its transaction ends.
+# Only one of several processes evaluates at a time, until its transaction ends.
 TRY_LOCK = "SELECT pg_try_advisory_xact_lock($1)"
 
 SELECT_BUDGET_ALERTS = """

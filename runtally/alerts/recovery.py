@@ -33,7 +33,7 @@ class RecoveryWatch:
         """Return the alerts that are over."""
         opened = await evaluation_queries.select_open(reading.connection)
         self._next = set()
-        # By a clock that was set back the period of an alert may not have begun.
+        # If the clock was set back, the period of an alert may not have begun.
         of_budgets = [one for one in opened if one.kind is AlertKind.BUDGET and one.created_at <= now]
         of_costs = [one for one in opened if one.kind is AlertKind.ANOMALY]
         of_rules = [one for one in opened if one.kind in RULE_KINDS]

@@ -82,7 +82,7 @@ class Archiver:
             await queries.insert_file(apart, new, which.since, archive.clock())
         async with patient.snapshot() as connection:
             tables = await _read_tables(connection, which)
-            # Of the same runs: they are the oldest, and the snapshot is one.
+            # The sums are of the same runs: they are the oldest, and the snapshot is one.
             runs = sum(table.num_rows for table in tables)
             chosen = await queries.select_sums(connection, which._replace(limit=runs))
         if chosen is None:

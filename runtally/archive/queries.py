@@ -67,7 +67,7 @@ _CHOSEN = f"""
 ORDER BY occurred_at, id
    LIMIT $3"""
 
-# As text where Python or JSON could change a digit; lists and objects as the text that a file has of them.
+# Text is read where Python or JSON could change a digit; lists and objects are the text that a file has of them.
 _EXPRESSIONS = {
     "tags": "to_json(tags)::text",
     "units": "units::text",

@@ -13,7 +13,7 @@ from runtally.errors import ArchiveUnavailable
 T = TypeVar("T")
 
 CONNECT_TIMEOUT = timedelta(seconds=5)
-# Of one call that takes or brings a file of a few megabytes.
+# One call takes or brings a file of a few megabytes.
 CALL_TIMEOUT = timedelta(seconds=120)
 # What fails longer than a moment is tried again by the job.
 RETRIES = 2

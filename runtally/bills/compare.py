@@ -325,7 +325,7 @@ _SEARCH: Final = "webSearch"
 def _parts(name: str, billed: _Side, stored: _Side, share: Fraction, amount: Decimal) -> Iterator[Part]:
     whole = amount - stored.amount_usd
     if not billed.is_counted and (billed.is_billed or not stored.requests):
-        # Of what is of no model only the fees of searches are beside the counts.
+        # Only the fees of searches belong to no model and are beside the counts.
         searches = stored.counts.get(_SEARCH, 0)
         yield Part(Reason.UNTOLD, whole) if name else Part(Reason.UNITS, whole, _SEARCH, None, searches)
         return

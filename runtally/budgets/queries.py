@@ -26,7 +26,7 @@ _BUDGETS = """SELECT project_id, amount_usd, alert_percents
                 WHERE dimension = ''
                   AND period = 'month'
                   AND ($1::text[] IS NULL OR project_id = ANY ($1))"""
-# Of a database without the budget: what its projects have spent.
+# A database without the budget tells what its projects have spent.
 _OF_ALL = "SELECT unnest($1::text[]) AS project_id, 0::numeric AS amount_usd, '{}'::smallint[] AS alert_percents"
 # Parameters: projects, or NULL for all; start and end of the month; since when the pace is taken, and until when.
 _USES = f"""

@@ -118,7 +118,7 @@ _REASONS: tuple[tuple[type[BaseException], str], ...] = (
     (asyncpg.ProtocolViolationError, NO_SETTINGS),
     (socket.gaierror, NO_HOST),
     (ConnectionRefusedError, REFUSED),
-    # Of a socket in a folder.
+    # The host is a socket in a folder.
     (FileNotFoundError, REFUSED),
     (TimeoutError, SILENT),
 )
@@ -129,7 +129,7 @@ def reason_of(error: BaseException | None) -> str:
     for kind, reason in _REASONS:
         if isinstance(error, kind):
             return reason
-    # Of a host with several addresses, each of which refused, there is one error that quotes the others.
+    # A host with several addresses, each of which refused, has one error that quotes the others.
     if isinstance(error, OSError) and f"[Errno {errno.ECONNREFUSED}]" in str(error):
         return REFUSED
     return StoreUnavailable.reason

@@ -62,7 +62,7 @@ _OUT_OF_REACH = (
     asyncpg.InvalidCatalogNameError,
     # The role's rights are the operator's to give, as its name and password are.
     asyncpg.InsufficientPrivilegeError,
-    # Of a database that nobody has migrated yet; it is served as soon as somebody does.
+    # Nobody has migrated this database yet; it is served as soon as somebody does.
     asyncpg.UndefinedTableError,
     # A replica cancels a query that blocks its replay; none of our other queries can end with this error.
     asyncpg.SerializationError,

@@ -34,7 +34,7 @@ class Probe(Generic[A]):
         done, _ = await asyncio.wait({asking}, timeout=CHECK_SECONDS)
         if not done:
             raise TimeoutError
-        # Of several that wait for one answer the first comes here, and may have asked again before the second does.
+        # The first of several that wait for one answer may have asked again before the second comes here.
         if self._asking is asking:
             self._asking = None
         return asking.result()

@@ -45,7 +45,7 @@ RETRY_SECONDS = 0.2
 SOCKET_FOLDER_BYTES = 88
 # Postgres takes a comma for a second folder, and a URL has its own ideas of other characters.
 PLAIN_PATH = re.compile(r"[\w./+-]+", re.ASCII)
-# Of postmaster.pid, counted from 0.
+# These are lines of postmaster.pid, counted from 0.
 STATUS_LINE = 7
 LOG_BYTES = 10 * 1024 * 1024
 # What Postgres says while another server has the data, or processes of a killed one are still about.

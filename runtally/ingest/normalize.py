@@ -136,7 +136,7 @@ def _take_metadata(
     # Only what is left of the metadata is read: content that was dropped must not come back as a column.
     _fill_from_labels(run, run.metadata)
     if upstream.is_whole and upstream.usd is not None:
-        # Of a call with a key of one's own, clients report the aggregator's fee.
+        # For a call with the caller's own key, clients report the aggregator's fee.
         run.reported_cost_usd = upstream.usd
     return upstream.usd
 

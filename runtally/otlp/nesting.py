@@ -28,7 +28,7 @@ _PEOPLE = frozenset(name for field in ("session", "user", "agent") for name in F
 SUBAGENT = "sub-agent"
 """What Copilot says of the calls of its subagents, whose name is that of a span above."""
 
-# Of the calls of one span that is still to come so many are remembered.
+# So many calls of one span that is still to come are remembered.
 _MAX_BELOW = 8
 
 

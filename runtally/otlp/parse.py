@@ -20,7 +20,7 @@ from runtally.vendor_usage import tokens_of
 
 MAX_ITEMS = 20
 """The most items of a list that is kept."""
-# As many digits as the largest count has, and some leading zeros.
+# The largest count has fewer digits; the rest may be leading zeros.
 _MAX_DIGITS = 20
 _MAX_NUMBER_CHARS = 40
 _MAX_LITERAL_CHARS = 8_192

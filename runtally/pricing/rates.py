@@ -111,7 +111,7 @@ def pico_per_unit(unit: Unit, usd: Decimal) -> int:
 def usd_per_units(unit: Unit, pico: int) -> Decimal:
     """Return the price of so many of a unit as a price is for, exactly."""
     per = PER[unit.measured]
-    # Of powers of ten only the point moves.
+    # A power of ten only moves the point.
     zeros = len(str(per)) - 1
     return Decimal(pico).scaleb(zeros - USD_DECIMALS) if per == 10**zeros else Decimal(pico * per).scaleb(-USD_DECIMALS)
 

@@ -10,7 +10,7 @@ from runtally.db.database import Connection
 from runtally.db.outbox import ARRIVED, claimed_batches
 from runtally.models.run import StoredRun
 
-# Of two relays one gets a run; the other skips it instead of waiting. A lease expires by itself, so that runs of a
+# One of two relays gets a run; the other skips it instead of waiting. A lease expires by itself, so that runs of a
 # relay that was killed are claimed by another.
 CLAIM = """
 WITH due AS MATERIALIZED (

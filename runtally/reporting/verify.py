@@ -234,7 +234,7 @@ class Verifier:
         return found
 
     async def _verify_project(self, project_id: str, found: Verification, now: datetime, *, repair: bool) -> None:
-        # Of one moment, so that a run that is archived meanwhile is in one of both.
+        # Both are read as of one moment, so that a run that is archived meanwhile is in exactly one of them.
         async with self.live.snapshot() as live:
             live_days = await _days(live, SELECT_LIVE_DAYS, project_id)
             files = await self.archive.files_in(live, project_id, None, None) if self.archive else []

@@ -16,7 +16,7 @@ from runtally.usage.filter import Outcome, RunFilter
 from runtally.usage.reader import UsageReader
 from runtally.usage.window import TimeSpan, Window
 
-# Of a run without a cost there is nothing to compare.
+# A run without a cost has nothing to compare.
 _SELECT_REPORTED = """
   SELECT agent, count(*) AS runs, sum(reported_usd) AS reported_usd, sum(cost_usd) AS computed_usd
     FROM (SELECT metadata ->> 'agent' AS agent,

@@ -193,7 +193,7 @@ def _ratios(totals: Totals, sample: Sequence[SampledRun]) -> tuple[dict[Figure, 
             continue
         value = ratio.over(totals) / under
         pairs = [pair for pair in map(ratio.pair, sample) if any(pair)]
-        # Of all runs as many are in the ratio as of those that were read.
+        # The share of all runs that are in the ratio is taken to be that of the runs that were read.
         runs = round(totals.runs * len(pairs) / len(sample)) if sample else 0
         found = (estimate.share if figure.is_share else estimate.ratio)(value, pairs, runs)
         _add(figure, value, found, values, estimates)

@@ -194,7 +194,7 @@ async def _chunk(source: ExportSource, run_filter: RunFilter, now: datetime, pla
     async with source.reading.for_downloads() as connection:
         chunk = await read_chunk(connection, run_filter, now, position)
         if source.archive is not None:
-            # Of the same moment, so that a run that moves in between is in one of both.
+            # Both are read as of the same moment, so that a run that moves in between is in exactly one of them.
             end = chunk.stopped_at.occurred_at if chunk.stopped_at else None
             files = await archived.files_for(source.archive, connection, run_filter, now, position, end)
     if source.archive is None or not files:

@@ -108,7 +108,7 @@ ORDER BY {sort} {way}, last_at DESC, id
   OFFSET $5
 """
 
-# Of failed runs alone, to which an index leads: none of the others can change this order.
+# Only failed runs are read, by their index: none of the others can change this order.
 _SELECT_BY_FAILED = """
   SELECT {column} AS id
     FROM runs

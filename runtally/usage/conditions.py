@@ -215,7 +215,7 @@ def runs_during(found: Conditions, run_filter: RunFilter, span: TimeSpan) -> str
     # One statement may read several spans: they share their values, but each has conditions of its own.
     own = Conditions(values=found.values, is_by_time=found.is_by_time)
     own.add(run_filter).during(span.since, span.until)
-    # By way of the projects where they are all looked at, because there is no index over the time alone.
+    # Where all projects are looked at, the projects lead to their runs, because there is no index over the time alone.
     runs = "runs" if own.is_of_project else "projects JOIN runs ON runs.project_id = projects.id"
     return f"{runs}\n   WHERE {own.walk} AND {own.keep}"
 

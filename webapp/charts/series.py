@@ -118,7 +118,7 @@ def _stack(summary: Summary, metric: Metric, groups: Groups) -> list[Series]:
     """
     of = SUMS[metric].of
     [dimension] = summary.by
-    # Of a dimension with a fixed order, all values have a colour.
+    # All values of a dimension with a fixed order have a colour.
     shown = (
         [status.value for status in STATUS_SLOTS if (status.value,) in summary.groups]
         if dimension == STATUS

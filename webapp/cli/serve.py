@@ -106,7 +106,7 @@ def listening(settings: Settings) -> socket.socket:
             errno.EACCES: "ports below 1024 are for root; choose another PORT (--port)",
         }.get(error.errno or 0, f"{error.strerror}; correct HOST (--host)")
         raise SettingsError(f"Cannot listen on {settings.host} port {settings.port}: {todo}.") from error
-    # Of Linux; each connection has it from here.
+    # Only Linux has this option; each connection inherits it.
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STUCK_MS)
     return listener

@@ -40,7 +40,7 @@ GC_OBJECTS = 20_000
 def application() -> "Quart":
     """The application of this process, made from the environment; uvicorn calls it in each worker."""
     leave_with_parent()
-    # As in `serve`, of which several workers inherit nothing.
+    # Several workers inherit nothing of what `serve` set.
     gc.disable()
     from webapp.app import create_app  # noqa: PLC0415  # Only now.
 

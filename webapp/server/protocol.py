@@ -31,7 +31,7 @@ MAX_HEAD_BYTES = 128 * 1024
 MAX_HEADERS = 2000
 # The longest target that the parser can split.
 MAX_TARGET_BYTES = 64 * 1024 - 1
-# As long as a body may take.
+# A body may take as long.
 HEAD_SECONDS = 60.0
 # Longer answers are not held back, so that the bytes waiting for their reader are known.
 MAX_HELD_BYTES = 64 * 1024
@@ -142,7 +142,7 @@ class LimitedProtocol(HttpToolsProtocol):
     _fault: HTTPException = BadRequest()
     # Bytes to read and drop from a client that was refused and may still be sending.
     _to_drop: int | None = None
-    # Of a request that the fast path answers: its method meanwhile, what came behind it, and half of the next one.
+    # While the fast path answers a request: its method, what came behind it, and half of the next one.
     _answers: bytes | None = None
     _keeps = True
     _behind = b""

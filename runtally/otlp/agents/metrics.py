@@ -81,7 +81,7 @@ def read_sums(agent: Agent, metric: Metric, place: Place) -> Iterator[Sum]:
         }
         group = metric.resource.digest, tuple(sorted(scalars.items()))
         starts[group] = min(starts.get(group, point.start), point.start)
-        # Of two points of the same moment the later one counts.
+        # The later of two points of the same moment counts.
         tokens.setdefault((group, point.time), {})[field] = count
     for (group, time), sent in sorted(tokens.items(), key=lambda item: item[0][1]):
         key = (agent.name, group[0].hex(), *map(str, group[1]), str(starts[group]))

@@ -209,7 +209,7 @@ async def _highest(question: GroupQuestion, parts: Sequence[Part], found: Sequen
         try:
             ranks = [await whole.highest_ranks(question, question.limit + _SPARE_RANKS)]
         except DimensionNotTracked:
-            # Of all parts together there are too many runs to read, but not of each.
+            # All parts together have too many runs to read, but each has few enough.
             ranks = await _each(parts, lambda part: part.ranks(question))
     return highest(ranks, question.limit + 1)
 

@@ -136,7 +136,7 @@ class Part:
     def _asked_of_latencies(self, question: GroupQuestion) -> tuple[str, GroupQuestion]:
         is_whole = question.latencies is LatencyDetail.WHOLE
         asked = replace(question, timeline=self.timeline.as_one_bucket() if is_whole else self.timeline)
-        # Of a bucket that goes on after this part, or has runs elsewhere, the percentiles are not enough.
+        # Percentiles are not enough for a bucket that goes on after this part, or has runs elsewhere.
         whole = "in another database" if self.is_added else f"until {question.timeline.span.until}"
         return f"latencies {whole}", asked
 

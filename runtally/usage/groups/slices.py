@@ -183,7 +183,7 @@ waiting AS MATERIALIZED (
   SELECT *
     FROM (SELECT {slices} FROM dimension_slices) AS slices
          CROSS JOIN (SELECT {bins} FROM dimension_bins) AS bins"""
-    # Of unmerged runs Postgres expects a row or two, and so would join them row by row.
+    # Postgres expects a row or two of unmerged runs, and so would join them row by row.
     [row] = await CombinedReads.over(connection).fetch(sql, *found.values, has_nested_loops=False)
     columns = [column or () for column in row]
     return WaitingRuns(columns[: len(_WAITING_SLICES)], columns[len(_WAITING_SLICES) :])

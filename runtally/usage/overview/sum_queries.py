@@ -19,7 +19,7 @@ _SHOWN = measures_named(*BY_PROJECT)
 _NAMES = ", ".join(measure.name for measure in _SHOWN)
 _OF_PROJECT = "($1::text IS NULL OR projects.id = $1)"
 
-# Of days: an index leads to those of all projects, where each has but one row a day.
+# An index leads to the days of all projects, because each project has but one row a day.
 SELECT_SUMS_OF_DAYS = f"""
   SELECT project_id,
          {columns_over_sums(_SHOWN)}

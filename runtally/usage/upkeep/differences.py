@@ -145,7 +145,7 @@ SKETCHES_OF_ALL_DIFFER = _sketches_differ(
     _LATENCIES_OF_OTHERS, _HELD_LATENCIES.format(which=_OF_THESE.format(moment="bucket"))
 )
 
-# By the row as it is in that moment, because others may add to it meanwhile.
+# The row is compared as it is in that moment, because others may add to it meanwhile.
 _OF_SKETCHES = f"{_OF_THESE.format(moment='bucket')} AND bucket >= kept_since AND latencies <> '{{}}'"
 ARE_WRONG = f"p95 IS NOT NULL AND (p50, p95) <> {PERCENTILES}"
 

@@ -108,7 +108,7 @@ DELETE_EMPTY_SLICES_OF_ALL = _delete_empty(
 DELETE_EMPTY_TOTALS = _delete_empty(TOTALS.name, TOTALS.key, "runs = 0")
 DELETE_EMPTY_SKETCHES = _delete_empty("latency_sketches", BUCKET, "latencies = '{}'")
 
-# Of two who find the same difference only one may add it; the other looks once that is done.
+# Only one of two who find the same difference may add it; the other looks once that is done.
 LOCK = "SELECT pg_advisory_xact_lock(hashtext('runtally rebuilding'), hashtext($1))"
 
 

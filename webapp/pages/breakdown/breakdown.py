@@ -239,7 +239,7 @@ async def _read(reader: UsageReader, view: View, window: Window, now: datetime, 
     dimension = view.by or MODEL
     run_filter = view.filter.replace(project_id=view.project_id)
     by = BY_MODEL if dimension in BY_MODEL else (dimension,)
-    # Of a project's models there are latencies that can be added up, as families of them are.
+    # The latencies of a project's models can be added up, so that a family of models has its own.
     are_of_models = dimension in BY_MODEL and view.project_id is not None
     groups, page = await read_page(
         reader, window, run_filter, by, size=MAX_ROWS, number=number, has_latencies=not are_of_models

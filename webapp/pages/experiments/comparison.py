@@ -133,7 +133,7 @@ async def _arm(project_id: str, experiment_id: str, since: datetime) -> Arm:
 async def _page(pair: Pair, options: tuple[Option, ...]) -> ComparisonPage:
     by_key = {one.key: one for one in options}
     first, second = by_key.get(pair.first or ""), by_key.get(pair.second or "")
-    # Of more, the newest are there, and those that are compared.
+    # Where there are more, the newest are listed, and those that are compared.
     page = ComparisonPage(
         options,
         first,

@@ -152,7 +152,7 @@ async def _latencies_of_groups(
     if metric is not Metric.LATENCY:
         return None
     window = latency_window(report.bars.window, run_filter, (dimension,))
-    # Of the groups with most runs, whose cost orders those that have as many.
+    # These are the groups with most runs; cost orders those that have as many.
     return await read_summary(
         reader,
         window,
@@ -282,7 +282,7 @@ def bar_lists(  # noqa: PLR0913, PLR0917  # What the lists are of.
         table_url = view.replace(by=EXPERIMENT).at(BREAKDOWN).url
         experiments = _bars(report.experiments, view, EXPERIMENT, table_url, whole_usd=whole)
         lists.append(BarList("experiments", "Experiments", "Cost", experiments, table_url))
-    # Of runs that ended in one way, there is nothing to distinguish.
+    # Runs that all ended in one way cannot be told apart by it.
     if view.project_id is not None and report.bars.total.failed and view.filter.status is None:
         url = address_of("errors.show", view.replace(filter=ALL_RUNS).filter_query, project_id=view.project_id)
         failures = _failures(report.bars.total, view, kinds)

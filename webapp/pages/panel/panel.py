@@ -131,7 +131,7 @@ def _errors(report: Report, view: View) -> Reading:
     if not total.runs:
         return Reading()
     if view.filter.status is not None or view.filter.error_code is not None:
-        # Of failed runs all failed.
+        # The error rate of failed runs is always 100 %.
         return Reading(note="remove the status filter to see it")
     note = {0: "no failed runs", 1: "1 failed run"}.get(total.failed, f"{formats.count(total.failed)} failed runs")
     change = formats.change_in_points(total.error_rate, before.error_rate) if before.runs else None

@@ -138,7 +138,7 @@ async def costs(project_id: str) -> ResponseReturnValue:
         found = await select_drifts(connection, project_id, last_30_days(now).since, COMPARED_RUNS)
         drifts = _drifts(found, await keys.names_of(control, [one.key_id for one in found if one.key_id]))
     page = replace(page, is_of_sums=used.is_of_sums)
-    # Of very many models both take a while, in which others have their turn.
+    # With very many models both take a while, in which other requests have their turn.
     if not is_asked:
         return await render(await asyncio.to_thread(_at_rest, page, used.models, drifts, now))
     supposed = await asyncio.to_thread(suppose, used.models, services().prices.book, target, project_id)

@@ -148,7 +148,7 @@ def _part(name: str, label: str, url: str) -> Result:
 def _parts_named(reader: Actor, projects: Sequence[tuple[str, str]], text: str) -> Iterator[Result]:
     """Yield the pages of projects whose name has all words of the text that the name of their project has not."""
     words = text.casefold().split()
-    # Of a thousand projects no page is looked at where none of the words is of one.
+    # Pages of a thousand projects are not looked at where no word could be of one.
     if not any(word in _PART_WORDS for word in words):
         return
     for project_id, name in projects:

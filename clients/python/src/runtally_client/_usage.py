@@ -47,7 +47,7 @@ def parts_of(*usages: object) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the model and the fields of each part of a call that another model did, and that no sum of the usage has."""
     for step in _steps(usages, "advisor_message", "fallback_message"):
         model, found = _read(step, "model"), _tokens_of((step,))
-        # Of a fallback that answered, the sums are the fallback's own.
+        # Where a fallback answered, the sums are the fallback's own.
         is_whole = found.items() <= tokens_of(*usages).items() and _read(step, "type") == "fallback_message"
         if isinstance(model, str) and found and not is_whole:
             yield model, found
