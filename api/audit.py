@@ -95,7 +95,8 @@ def csv_of(rows: Sequence[AuditEntry]) -> Reply:
     for entry in entries:
         values = [getattr(entry, name) for name in AuditedChange.__struct_fields__]
         texts = [
-            "" if one is None else one if isinstance(one, str) else msgspec.json.encode(one).decode() for one in values
+            "" if value is None else value if isinstance(value, str) else msgspec.json.encode(value).decode()
+            for value in values
         ]
         writer.writerow(map(guarded, texts))
     headers = {"Content-Type": "text/csv; charset=utf-8", "Cache-Control": "no-store"}

@@ -297,25 +297,25 @@ def info(bill: Bill) -> BillInfo:
     return answered(BillInfo, bill, id=str(bill.id), billed_usd=billed)
 
 
-def answer_of(bill: Bill, found: Comparison) -> ComparedBill:
+def answer_of(bill: Bill, comparison: Comparison) -> ComparedBill:
     """Return a bill and its differences as the API answers them."""
     return ComparedBill(
         bill=info(bill),
-        is_billed=found.is_billed,
-        total=_difference(found.total),
-        models=tuple(map(_difference, found.models)),
-        days=tuple(map(_difference, found.days)),
+        is_billed=comparison.is_billed,
+        total=_difference(comparison.total),
+        models=tuple(map(_difference, comparison.models)),
+        days=tuple(map(_difference, comparison.days)),
         keys=tuple(
             KeyAmount(name=name, billed_usd=as_json(amount), billed_requests=requests)
-            for name, amount, requests in found.keys
+            for name, amount, requests in comparison.keys
         ),
-        deleted_usd=deleted_usd(found.deleted),
+        deleted_usd=deleted_usd(comparison.deleted),
     )
 
 
-def _difference(one: Difference) -> ModelDifference:
-    parts = tuple(answered(DifferencePart, part, name=WORDS[part.reason]) for part in one.parts)
-    return answered(ModelDifference, one, parts=parts)
+def _difference(difference: Difference) -> ModelDifference:
+    parts = tuple(answered(DifferencePart, part, name=WORDS[part.reason]) for part in difference.parts)
+    return answered(ModelDifference, difference, parts=parts)
 
 
 def _id(text: str) -> UUID:

@@ -95,9 +95,9 @@ def deleted_usd(costs: Mapping[datetime, Decimal]) -> dict[str, msgspec.Raw] | U
     return {f"{month:%Y-%m}": as_json(cost_usd) for month, cost_usd in costs.items()} or UNSET
 
 
-def line_groups(dimensions: tuple[str, ...], group: Group, found: GroupLines) -> Iterator[LineGroup]:
+def line_groups(dimensions: tuple[str, ...], group: Group, lines: GroupLines) -> Iterator[LineGroup]:
     """Yield the lines of a group, the most expensive first; `dimensions` are the names of groupBy, `line` among them."""
-    for line, sums in found.sorted:
+    for line, sums in lines.sorted:
         values = iter(group)
         yield LineGroup(
             group={name: line if name == LINE else value_of(next(values)) for name in dimensions},

@@ -148,7 +148,7 @@ async def planned(user: str) -> Erasure:
         return await erasures.plan(session, actor(), names, projects, services().clock())
 
 
-def info(one: Erasure) -> ErasureInfo:
+def info(erasure: Erasure) -> ErasureInfo:
     """Describe an erasure."""
-    found = ({**each, "projectId": each["project"]} for each in one.found)
-    return answered(ErasureInfo, one, found=tuple(msgspec.convert(each, ErasedProject) for each in found))
+    found = ({**each, "projectId": each["project"]} for each in erasure.found)
+    return answered(ErasureInfo, erasure, found=tuple(msgspec.convert(each, ErasedProject) for each in found))

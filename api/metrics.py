@@ -165,7 +165,7 @@ async def get_metrics() -> ResponseReturnValue:
     async with services().cells.snapshots(project_id) as snapshots:
         reader = UsageReader(snapshots, window.now, project_id, window.start)
         summary = await reader.summary(question)
-        costs = [await _costs(reader, summary, question, one) for one in BY_MODEL]
+        costs = [await _costs(reader, summary, question, dimension) for dimension in BY_MODEL]
     return reply(_answer(_times(window.start, window.interval, window.length), summary, *costs))
 
 

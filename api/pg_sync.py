@@ -118,10 +118,10 @@ def answer_to(synced: Synced | SyncedBatch) -> SyncedRun | SyncedRuns:
     return SyncedRuns(results=list(map(_result, synced)))
 
 
-def _result(one: Synced | RefusedDocument) -> DocumentResult:
-    if isinstance(one, Synced):
-        return DocumentResult(id=one.id, applied=one.applied)
-    return DocumentResult(id=one.id, error=problem(one.error))
+def _result(synced: Synced | RefusedDocument) -> DocumentResult:
+    if isinstance(synced, Synced):
+        return DocumentResult(id=synced.id, applied=synced.applied)
+    return DocumentResult(id=synced.id, error=problem(synced.error))
 
 
 async def _json_body(request: Request) -> bytes:

@@ -51,7 +51,9 @@ def answered(kind: type[S], row: object, **others: object) -> S:
     Amounts are written with all their digits, moments in UTC.
     """
     values = {name: getattr(row, name) for name in kind.__struct_fields__ if name not in others and hasattr(row, name)}
-    written = {name: _WRITTEN[type(one)](one) if type(one) in _WRITTEN else one for name, one in values.items()}
+    written = {
+        name: _WRITTEN[type(value)](value) if type(value) in _WRITTEN else value for name, value in values.items()
+    }
     return kind(**written, **others)
 
 

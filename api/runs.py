@@ -51,18 +51,18 @@ RunsQuery.__doc__ = "Which runs. Keys of metadata are `metadata.<key>`."
 _AMOUNT = msgspec.Raw | None
 
 
-def _answered_field(one: msgspec.structs.FieldInfo) -> tuple[str, object] | tuple[str, object, object]:
+def _answered_field(field: msgspec.structs.FieldInfo) -> tuple[str, object] | tuple[str, object, object]:
     """Return the field of an answer for a field of a run, with what is said of its column."""
-    is_amount = Decimal in get_args(one.type)
-    meaning = SQLModel.metadata.tables["runs"].columns[one.name].comment
+    is_amount = Decimal in get_args(field.type)
+    meaning = SQLModel.metadata.tables["runs"].columns[field.name].comment
     meta = Meta(description=meaning, extra_json_schema={"type": "number"} if is_amount else None)
-    type_: object = Annotated[_AMOUNT if is_amount else one.type, meta]
-    return (one.name, type_, None) if one.default is None else (one.name, type_)
+    type_: object = Annotated[_AMOUNT if is_amount else field.type, meta]
+    return (field.name, type_, None) if field.default is None else (field.name, type_)
 
 
 AnsweredRun = msgspec.defstruct(
     "AnsweredRun",
-    [_answered_field(one) for one in msgspec.structs.fields(StoredRun)],
+    [_answered_field(field) for field in msgspec.structs.fields(StoredRun)],
     frozen=True,
     kw_only=True,
     omit_defaults=True,
@@ -165,12 +165,12 @@ async def get_sessions() -> ResponseReturnValue:
             sessions=tuple(
                 answered(
                     AnsweredSession,
-                    one,
+                    group,
                     project_id=run_filter.project_id,
-                    users=answered(AnsweredNames, one.users),
-                    models=answered(AnsweredNames, one.models),
+                    users=answered(AnsweredNames, group.users),
+                    models=answered(AnsweredNames, group.models),
                 )
-                for one in page.groups
+                for group in page.groups
             ),
             next_before=place.token if place else None,
             left_out=f"These are of runs since {utc(since)}: {why}." if since and is_short else None,

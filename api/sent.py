@@ -47,7 +47,7 @@ def _refusal_of(kind: type[msgspec.Struct], error: str) -> Detail:
     if field and not _NAME.fullmatch(field[1]):
         field, why = None, "Object contains an unknown field"
     if why.startswith("Invalid enum value"):
-        types = [one.type for one in msgspec.structs.fields(kind) if place and one.encode_name == place[1]]
+        types = [field.type for field in msgspec.structs.fields(kind) if place and field.encode_name == place[1]]
         choices = msgspec.json.schema(types[0])["enum"] if types else ["those that the API reference has"]
         why = f"Use one of {', '.join(choices)}"
     names = [found[1] for found in (place, field) if found and found[1]]

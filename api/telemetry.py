@@ -129,15 +129,21 @@ def _archive(found: Mapping[str, _State | None]) -> Iterator[Metric]:
     contents = {cell: state.archive for cell, state in found.items() if state is not None}
     if not contents:
         return
-    yield _gauge("runtally_archive_files", "Files of the archive.", {cell: one.files for cell, one in contents.items()})
     yield _gauge(
-        "runtally_archive_stored_runs", "Runs in these files.", {cell: one.runs for cell, one in contents.items()}
+        "runtally_archive_files", "Files of the archive.", {cell: content.files for cell, content in contents.items()}
     )
     yield _gauge(
-        "runtally_archive_size_bytes", "Size of these files.", {cell: one.size_bytes for cell, one in contents.items()}
+        "runtally_archive_stored_runs",
+        "Runs in these files.",
+        {cell: content.runs for cell, content in contents.items()},
+    )
+    yield _gauge(
+        "runtally_archive_size_bytes",
+        "Size of these files.",
+        {cell: content.size_bytes for cell, content in contents.items()},
     )
     yield _gauge(
         "runtally_archive_left_over_files",
         "Files that are being written, or are to be deleted and wait for that.",
-        {cell: one.left_over for cell, one in contents.items()},
+        {cell: content.left_over for cell, content in contents.items()},
     )

@@ -193,7 +193,7 @@ async def read_answer(snapshots: Snapshots, control: Connection, asked: UsageReq
     """Answer a query. Raises `DimensionNotTracked`."""
     if asked.has_lines:
         return await read_cost_lines(snapshots, control, asked.question)
-    return await read_groups([GroupRowReader.of(one) for one in snapshots.every], asked.question)
+    return await read_groups([GroupRowReader.of(snapshot) for snapshot in snapshots.every], asked.question)
 
 
 async def _names(control: Connection, answer: GroupAnswer | CostLines) -> Mapping[UUID, str] | None:
@@ -308,14 +308,14 @@ def csv_parts(
     """Yield these buckets, or all, as parts of a file with a row for each group; a value that is null is blank."""
     timeline = answer.question.timeline
     columns = msgspec.structs.fields(LineGroup if isinstance(answer, CostLines) else UsageGroup)[1:]
-    yield _lines([["start", "end", *map(guarded, dimensions), *(one.encode_name for one in columns)]])
+    yield _lines([["start", "end", *map(guarded, dimensions), *(column.encode_name for column in columns)]])
     for number in range(len(timeline.starts)) if numbers is None else numbers:
         moments = [*map(utc, timeline.bucket(number))]
         yield _lines(
             [
                 *moments,
                 *(guarded(one or "") for one in row.group.values()),
-                *(_cell(getattr(row, one.name)) for one in columns),
+                *(_cell(getattr(row, column.name)) for column in columns),
             ]
             for row in _rows(answer, dimensions, number)
         )

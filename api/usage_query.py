@@ -128,8 +128,8 @@ class UsageRequest:
     format: UsageFormat
 
 
-_NAMES = {one.encode_name for one in msgspec.structs.fields(UsageQuery)}
-_FILTERS = {NAMES[one.filter_field] for one in DIMENSIONS.values()}
+_NAMES = {field.encode_name for field in msgspec.structs.fields(UsageQuery)}
+_FILTERS = {NAMES[dimension.filter_field] for dimension in DIMENSIONS.values()}
 
 
 def read_request(args: "MultiDict[str, str]", project_id: str | None, now: datetime) -> UsageRequest:

@@ -190,13 +190,13 @@ class Directory:
             raise NoOpenCell
         return cell
 
-    def demand_identity(self, name: str, found: Identity | None) -> None:
+    def demand_identity(self, name: str, identity: Identity | None) -> None:
         """Raise `AwaitedCell` for a cell that was not added, and `WrongCell` unless this is what its database says."""
         known = self._ids.get(name)
         if known is None:
             raise AwaitedCell(f"Cell {name} was not added yet; its operator runs `runtally cells add {name}`.")
-        if found is None or found.id != known:
-            raise WrongCell(f"Cell {name}: {wrong_database(found)}")
+        if identity is None or identity.id != known:
+            raise WrongCell(f"Cell {name}: {wrong_database(identity)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,19 +211,19 @@ class Membership:
         self.directory.demand_identity(self.name, await select_identity(connection))
 
 
-def wrong_database(found: Identity | None) -> str:
+def wrong_database(identity: Identity | None) -> str:
     """Return what is wrong with a database that is not the cell that was asked for."""
-    if found is None:
+    if identity is None:
         return "its URL in CELL_URLS leads to a database that is no cell; correct it."
-    return f"its URL in CELL_URLS leads to the database of another cell, called {found.name}; correct it."
+    return f"its URL in CELL_URLS leads to the database of another cell, called {identity.name}; correct it."
 
 
 async def refuse_cell(connection: Connection) -> None:
     """Raise `SettingsError` where the database of people and keys should be, and is that of a cell."""
-    found = await select_identity(connection)
-    if found is not None and found.name != MAIN:
+    identity = await select_identity(connection)
+    if identity is not None and identity.name != MAIN:
         raise SettingsError(
-            f"DATABASE_URL leads to the database of the cell {found.name}, which has no people, keys and prices: correct it, and "
+            f"DATABASE_URL leads to the database of the cell {identity.name}, which has no people, keys and prices: correct it, and "
             "name the cell in CELL_URLS. Nothing was written."
         )
 
@@ -247,11 +247,11 @@ async def refuse_foreign(control: Database, name: str, cell: Database) -> None:
     async with control.connection() as connection:
         known = (await select_ids(connection)).get(name)
     async with cell.connection() as connection:
-        found = await select_identity(connection)
+        identity = await select_identity(connection)
         has_projects = bool(await select_projects(connection))
-    if found is not None and (found.name != name or known not in {None, found.id}):
-        raise SettingsError(f"Cell {name}: {wrong_database(found)} Nothing was written.")
-    if known is not None and found is None:
+    if identity is not None and (identity.name != name or known not in {None, identity.id}):
+        raise SettingsError(f"Cell {name}: {wrong_database(identity)} Nothing was written.")
+    if known is not None and identity is None:
         raise SettingsError(f"Cell {name}: {wrong_database(None)} Nothing was written.")
     if known is None and name != MAIN and has_projects:
         raise SettingsError(
@@ -267,10 +267,10 @@ async def add(control: Database, name: str, cell: Database, now: datetime) -> No
     await refuse_foreign(control, name, cell)
     async with cell.durable() as connection:
         await connection.execute(INSERT_IDENTITY, uuid7(), name)
-        found = await select_identity(connection)
-    assert found is not None  # noqa: S101  # It was just inserted, and nothing deletes it.
+        identity = await select_identity(connection)
+    assert identity is not None  # noqa: S101  # It was just inserted, and nothing deletes it.
     async with control.durable() as connection:
-        await connection.execute(INSERT_CELL, name, found.id, name == MAIN, now)
+        await connection.execute(INSERT_CELL, name, identity.id, name == MAIN, now)
 
 
 async def record_projects(control: Database, name: str, cell: Database, now: datetime) -> list[str]:

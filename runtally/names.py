@@ -78,7 +78,7 @@ def _without_names(metadata: Mapping[str, Any], key: str, secret: bytes | None) 
 
 def _hashed(secret: bytes, key: str, value: Any) -> Any:  # noqa: ANN401  # Metadata is any JSON value.
     if key == TAGS.name and isinstance(value, list):
-        return [_hashed(secret, key, one) for one in value]
+        return [_hashed(secret, key, item) for item in value]
     # Ingest reads text without the blanks around it. Anything else is hashed as its JSON, so that nothing of it is left.
     text = trimmed(value) if isinstance(value, str) else msgspec.json.encode(value, order="sorted").decode()
     return hash_name(secret, key, text)

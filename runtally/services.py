@@ -76,9 +76,9 @@ class Services:
     @asynccontextmanager
     async def open_control(self, snapshots: Snapshots) -> AsyncIterator[Connection]:
         """Open a connection to control in addition to those to cells: the same one where one of them is its database."""
-        for one in snapshots.every:
-            if one.database is not None and self.control.database.is_same(one.database):
-                yield one.reads.connection
+        for snapshot in snapshots.every:
+            if snapshot.database is not None and self.control.database.is_same(snapshot.database):
+                yield snapshot.reads.connection
                 return
         async with self.control.database.connection() as other:
             yield other

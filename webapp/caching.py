@@ -28,7 +28,7 @@ async def recent_changes(snapshots: CellSnapshots, project_id: str | None = None
 
     Entries too recent for a replica are read from the main database.
     """
-    first, *others = await gathered(_changes_of_cell(one, project_id) for one in snapshots.every)
+    first, *others = await gathered(_changes_of_cell(snapshot, project_id) for snapshot in snapshots.every)
     latest = tuple(entry for one in (first, *others) for entry in (*one.latest, 0))
     changes = replace(first, latest=latest)
     if not services().is_apart(project_id):

@@ -180,5 +180,5 @@ def _message(shown: RuntallyError | HTTPException | None, status: int) -> str:
     if _is_not_theirs(shown) and actor().kind is ActorKind.LINK:
         return NOT_WITH_THIS_LINK
     if isinstance(shown, RuntallyError) and not isinstance(shown, BodyTooLarge):
-        return " ".join(f"{one.path}: {one.message}" for one in shown.details) or shown.message
+        return " ".join(f"{detail.path}: {detail.message}" for detail in shown.details) or shown.message
     return MESSAGES.get(status, BUG if status >= 500 else "Go back and try another way.")  # noqa: PLR2004  # Server errors.

@@ -230,7 +230,7 @@ def column_duration(milliseconds: Iterable[float | None]) -> Callable[[float | N
 
     Those of ten minutes or more are written in two units. Nothing is an en dash.
     """
-    longest = max((one for one in milliseconds if one is not None), default=0)
+    longest = max((duration for duration in milliseconds if duration is not None), default=0)
     if longest < _SECOND_MS or longest >= 10 * _MINUTE_S * _SECOND_MS:
         return duration
     step = Decimal("0.01" if longest < 10 * _SECOND_MS else "0.1")

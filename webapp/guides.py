@@ -84,8 +84,8 @@ def read(name: str) -> Guide:
 def with_links(text: str, page_of: Callable[[str], str | None]) -> str:
     """Return Markdown with its relative links to pages; a link to what is no page becomes the name of the file."""
 
-    def linked(found: re.Match[str]) -> str:
-        label, path, anchor = found.groups()
+    def linked(match: re.Match[str]) -> str:
+        label, path, anchor = match.groups()
         page = page_of(path)
         if page is not None:
             return f"[{label}]({page}{anchor or ''})"

@@ -33,16 +33,16 @@ class Sorting(Struct, Generic[ColumnName], frozen=True):
     def parse(cls, text: str | None, columns: Iterable[ColumnName], default: ColumnName) -> "Sorting[ColumnName]":
         """Parse a query: `runs`, or `-runs` for the reverse. Any other text gives the default."""
         name = (text or "").removeprefix(_REVERSED)
-        column = next((one for one in columns if one == name), None)
+        column = next((column for column in columns if column == name), None)
         return cls(default) if column is None else cls(column, (text or "").startswith(_REVERSED))
 
     @staticmethod
     def mistaken(text: str | None, columns: Iterable[str]) -> str | None:
         """Return a note on an order that a query asks for and that there is not."""
         name = (text or "").removeprefix(_REVERSED)
-        if not name or any(one == name for one in columns):
+        if not name or any(column == name for column in columns):
             return None
-        shown = "".join(one for one in name if one.isprintable())[:_LONGEST_REPEATED]
+        shown = "".join(character for character in name if character.isprintable())[:_LONGEST_REPEATED]
         return f"Unknown sort order \u201c{shown}\u201d. Showing the default order."
 
     def text(self, default: ColumnName) -> str | None:

@@ -42,7 +42,7 @@ class _Sessions(SecureCookieSessionInterface):
 
 def set_up(app: Quart, settings: Settings) -> None:
     app.session_interface = _Sessions()
-    keys = [one.get_secret_value() for one in settings.secret_key]
+    keys = [secret.get_secret_value() for secret in settings.secret_key]
     app.secret_key = keys[0] if keys else None
     app.config["SECRET_KEY_FALLBACKS"] = keys[1:]
     # The database knows how long a session lasts; the cookie need not be sent with every answer.

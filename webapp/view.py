@@ -44,7 +44,7 @@ _SOME_PROJECT = "some-project"
 NO_GROUPS = "none"
 """The value of `by` for no groups."""
 # The parameters that filter runs besides keys of metadata.
-_FILTERS = {NAMES[one.filter_field] for one in DIMENSIONS.values()}
+_FILTERS = {NAMES[dimension.filter_field] for dimension in DIMENSIONS.values()}
 _LONGEST_REPEATED = 40
 _OPEN_TO_LINKS = {PROVIDER, MODEL, STATUS, ERROR_CODE, EXPERIMENT, SERVICE_TIER, REGION}
 
@@ -279,7 +279,7 @@ def _note(name: str, text: str, instead: str) -> str:
 
 def _quoted(text: str) -> str:
     """Return what was asked for, as far as it can be printed."""
-    return f"\u201c{''.join(one for one in text if one.isprintable())[:_LONGEST_REPEATED]}\u201d"
+    return f"\u201c{''.join(character for character in text if character.isprintable())[:_LONGEST_REPEATED]}\u201d"
 
 
 def choice(choices: type[Choice], text: str | None, otherwise: Choice) -> Choice:

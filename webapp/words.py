@@ -109,8 +109,8 @@ class FilterPart(NamedTuple):
 def parts_of(run_filter: RunFilter, names: Mapping[str, str] | None = None) -> Iterator[FilterPart]:
     """Yield what a filter keeps, the project and the time aside, in the order of the form."""
     kept = set(run_filter.dimensions)
-    keys = [one for one in run_filter.dimensions if one.metadata_keys]
-    for dimension in (*(one for one in DIMENSIONS.values() if one in kept), *keys):
+    keys = [dimension for dimension in run_filter.dimensions if dimension.metadata_keys]
+    for dimension in (*(dimension for dimension in DIMENSIONS.values() if dimension in kept), *keys):
         value = run_filter.value_of(dimension)
         if value is not None:
             shown = value_name(dimension, value, names)

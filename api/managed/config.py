@@ -127,8 +127,8 @@ async def export_config() -> ResponseReturnValue:
     if not kinds:
         raise Forbidden
     async with At.opened(services(), actor()) as at:
-        found, after = await read_page(at, kinds, None if asked is None else [asked])
-    by_kind = {kind: [one.written() for one in of] for kind, of in groupby(found, lambda one: one.kind)}
+        page, after = await read_page(at, kinds, None if asked is None else [asked])
+    by_kind = {kind: [one.written() for one in of] for kind, of in groupby(page, lambda one: one.kind)}
     return reply({"ok": True, "resources": by_kind, "nextAfter": after})
 
 

@@ -51,9 +51,9 @@ class At:
             await at._session(services.control.database)
             yield at
         # Committed: if they cannot be read now, the next pass of the job reads them.
-        for one in at.names:
+        for name in at.names:
             with suppress(StoreUnavailable):
-                await one.refresh()
+                await name.refresh()
 
     @property
     def control(self) -> AsyncSession:
@@ -125,17 +125,17 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True, rename=camel, forbid_u
     def of(cls, row: object, **others: object) -> Self:
         """Return the thing that a row is, whose fields have the names of its columns, but for these."""
         values = {name: getattr(row, name) for name in cls.__struct_fields__ if name not in _OURS | others.keys()}
-        return cls(**{name: _of_column(one) for name, one in values.items()} | others)
+        return cls(**{name: _of_column(value) for name, value in values.items()} | others)
 
     @classmethod
     async def stored(cls, at: At, project_id: str) -> dict[Key, Self]:
         """Return those of a project by their keys."""
-        return {one.which: one.stamped() for one in await cls.read(at, project_id)}
+        return {resource.which: resource.stamped() for resource in await cls.read(at, project_id)}
 
     @classmethod
     async def find(cls, at: At, project_id: str, id_: str) -> Self | None:
         """Return the one of a project with this id, if there is one."""
-        return next((one for one in (await cls.stored(at, project_id)).values() if one.id == id_), None)
+        return next((resource for resource in (await cls.stored(at, project_id)).values() if resource.id == id_), None)
 
     async def beside(self, at: At) -> dict[Key, Self]:
         """Return what is stored beside it, by their keys, and what is stored of itself: that alone where there are very many."""
@@ -145,7 +145,7 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True, rename=camel, forbid_u
     async def page(cls, at: At, project_id: str, after: Place | None, most: int) -> list[Self]:
         """List at most so many of a project, in the order of their places, from the one after a place on."""
         found = sorted((await cls.stored(at, project_id)).values(), key=lambda one: one.place)
-        return [one for one in found if after is None or one.place > after][:most]
+        return [row for row in found if after is None or row.place > after][:most]
 
     @classmethod
     def demand(cls, by: Actor, project_id: str) -> None:
@@ -173,7 +173,7 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True, rename=camel, forbid_u
 
     def written(self) -> dict[str, object]:
         """Return it as a file of configuration has it: without what is its default."""
-        defaults = {one.encode_name: one.default for one in msgspec.structs.fields(self)}
+        defaults = {field.encode_name: field.default for field in msgspec.structs.fields(self)}
         return {name: value for name, value in self.content().items() if value != defaults[name]}
 
     def stamped(self) -> Self:
@@ -206,7 +206,7 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True, rename=camel, forbid_u
             yield
         except RuntallyError as error:
             error.details = tuple(
-                Detail(self.form.get(one.path, camel(one.path)), one.message) for one in error.details
+                Detail(self.form.get(detail.path, camel(detail.path)), detail.message) for detail in error.details
             )
             raise
 
@@ -239,8 +239,8 @@ def _plain(value: Any) -> object:  # noqa: ANN401  # Any value of a resource.
         case datetime():
             return value.astimezone(UTC)
         case dict():
-            return {name: _plain(one) for name, one in value.items()}
+            return {name: _plain(item) for name, item in value.items()}
         case list() | tuple():
-            return [_plain(one) for one in value]
+            return [_plain(item) for item in value]
         case _:
             return value

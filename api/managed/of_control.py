@@ -36,7 +36,7 @@ class ManagedTeam(Resource, frozen=True, kw_only=True):
     @classmethod
     async def read(cls, at: At, project_id: str) -> list[Self]:
         found = () if project_id else await teams.list_all(at.control)
-        return [cls(team=teams.short(one.id), name=one.name) for one in found]
+        return [cls(team=teams.short(row.id), name=row.name) for row in found]
 
     def normal(self, _at: At, _known: Mapping[Key, Self]) -> Self:
         team = self.team.strip()
@@ -67,7 +67,11 @@ class ManagedUser(Resource, frozen=True, kw_only=True):
 
     @classmethod
     async def read(cls, at: At, project_id: str) -> list[Self]:
-        invited = [one for one in await invitations.pending(at.control, at.now) if (one.project_id or "") == project_id]
+        invited = [
+            invitation
+            for invitation in await invitations.pending(at.control, at.now)
+            if (invitation.project_id or "") == project_id
+        ]
         found = [*((one.email, one.role) for one in invited), *await users.roles_of(at.control, project_id)]
         return [cls(project_id=project_id, email=email or "", role=role or "") for email, role in found]
 
@@ -90,9 +94,9 @@ class ManagedUser(Resource, frozen=True, kw_only=True):
             account = await users.get(at.control, user.id, is_locked=True)
             await users.remove_role(at.control, at.by, account, self.project_id or None)
             return
-        for one in await invitations.pending(at.control, at.now):
-            if (one.project_id or "", one.email) == self.which:
-                await invitations.withdraw(at.control, at.by, one.id)
+        for invitation in await invitations.pending(at.control, at.now):
+            if (invitation.project_id or "", invitation.email) == self.which:
+                await invitations.withdraw(at.control, at.by, invitation.id)
 
 
 class ManagedGroup(Resource, frozen=True, kw_only=True):
@@ -111,7 +115,7 @@ class ManagedGroup(Resource, frozen=True, kw_only=True):
     @classmethod
     async def read(cls, at: At, project_id: str) -> list[Self]:
         found = await identities.groups_of(at.control, project_id)
-        return [cls(project_id=project_id, group=one.group_name, role=one.role) for one in found]
+        return [cls(project_id=project_id, group=row.group_name, role=row.role) for row in found]
 
     async def save(self, at: At, _before: Self | None) -> None:
         cell = await at.cell(self.project_id)
@@ -150,10 +154,10 @@ class ManagedKey(_Named, frozen=True, kw_only=True):
     async def read(cls, at: At, project_id: str) -> list[Self]:
         found = await (keys.of_project(at.control, project_id) if project_id else keys.list_all(at.control))
         return [
-            cls.of(one, project_id=project_id, name=one.name or one.prefix)
+            cls.of(row, project_id=project_id, name=row.name or row.prefix)
             # The newest last, by which one that was rotated is known.
-            for one in reversed(found)
-            if is_active(one, at.now) and (one.project_id or "") == project_id
+            for row in reversed(found)
+            if is_active(row, at.now) and (row.project_id or "") == project_id
         ]
 
     async def save(self, at: At, before: Self | None) -> str | None:
@@ -183,7 +187,7 @@ class ManagedLink(_Named, frozen=True, kw_only=True):
     @classmethod
     async def read(cls, at: At, project_id: str) -> list[Self]:
         found = await shared_links.list_links(at.control, project_id) if project_id else ()
-        return [cls.of(one) for one in reversed(found)]
+        return [cls.of(row) for row in reversed(found)]
 
     async def save(self, at: At, before: Self | None) -> str:
         if before is not None:
@@ -213,7 +217,9 @@ class ManagedDiscount(Resource, frozen=True, kw_only=True):
 
     @classmethod
     async def read(cls, at: At, project_id: str) -> list[Self]:
-        return [cls.of(one, provider=one.provider or "") for one in await _current_discounts(at, project_id)]
+        return [
+            cls.of(discount, provider=discount.provider or "") for discount in await _current_discounts(at, project_id)
+        ]
 
     def normal(self, _at: At, _known: Mapping[Key, Self]) -> Self:
         provider = provider_key(self.provider) if self.provider.strip() else ""
@@ -248,7 +254,7 @@ class ManagedRate(Resource, frozen=True, kw_only=True):
 
     @classmethod
     async def read(cls, at: At, project_id: str) -> list[Self]:
-        return [] if project_id else [cls.of(one, project_id="") for one in await currency.list_rates(at.control)]
+        return [] if project_id else [cls.of(rate, project_id="") for rate in await currency.list_rates(at.control)]
 
     def normal(self, _at: At, _known: Mapping[Key, Self]) -> Self:
         return self.replace(currency=self.currency.strip().upper())
@@ -300,7 +306,7 @@ class ManagedPrice(_PriceFields, frozen=True, kw_only=True):
     @classmethod
     async def read(cls, at: At, project_id: str) -> list[Self]:
         found = await entries.list_current(at.control, project_id or None)
-        return [cls._price(one) for one in found if one.source == PriceSource.ADMIN]
+        return [cls._price(row) for row in found if row.source == PriceSource.ADMIN]
 
     def normal(self, _at: At, _known: Mapping[Key, Self]) -> Self:
         return self._price(self._draft)
@@ -346,4 +352,4 @@ def _lifetime(at: At, end: datetime | None) -> timedelta | None:
 
 async def _current_discounts(at: At, project_id: str) -> list[ProjectDiscount]:
     found = await discounts.list_of_project(at.control, project_id) if project_id else ()
-    return [one for one in found if one.effective_to is None or one.effective_to > at.now]
+    return [row for row in found if row.effective_to is None or row.effective_to > at.now]

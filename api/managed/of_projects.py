@@ -163,12 +163,14 @@ class ManagedExperiment(Resource, frozen=True, kw_only=True):
         """List some of a project: of each program that names its runs anew there are very many."""
         after_id = after[0] if after else ""
         found = await experiments.list_experiments(await at.cell(project_id), project_id, after_id, most)
-        return [cls._of(one) for one in found]
+        return [cls._of(row) for row in found]
 
     @classmethod
     async def find(cls, at: At, project_id: str, id_: str) -> Self | None:
         names = await experiments.list_ids(await at.cell(project_id), project_id)
-        wanted = (cls(project_id=project_id, experiment_id=one) for one in names if cls.id_of((project_id, one)) == id_)
+        wanted = (
+            cls(project_id=project_id, experiment_id=name) for name in names if cls.id_of((project_id, name)) == id_
+        )
         return next(iter((await one.beside(at)).values()), None) if (one := next(wanted, None)) else None
 
     async def beside(self, at: At) -> dict[Key, Self]:
@@ -188,7 +190,7 @@ class ManagedExperiment(Resource, frozen=True, kw_only=True):
         session = await at.cell(self.project_id)
         await experiments.create(session, at.by, self.project_id, self.experiment_id, at.now)
         experiment = await experiments.get(session, self.project_id, self.experiment_id)
-        limits = Thresholds(**{one.name: getattr(self, one.name) for one in fields(Thresholds)})
+        limits = Thresholds(**{field.name: getattr(self, field.name) for field in fields(Thresholds)})
         rule = Rule(Window(self.window_runs, self.window_hours), limits)
         if rule != experiments.rule_of(experiment):
             experiments.set_rule(session, at.by, experiment, rule)
@@ -210,8 +212,8 @@ class ManagedTrackedKey(Resource, frozen=True, kw_only=True):
 
     @classmethod
     async def read(cls, at: At, project_id: str) -> list[Self]:
-        found = await tracking.list_keys(await at.cell(project_id), project_id, at.now)
-        kept = (one.key for one in found if one.state != KeyState.DROPPING)
+        keys = await tracking.list_keys(await at.cell(project_id), project_id, at.now)
+        kept = (row.key for row in keys if row.state != KeyState.DROPPING)
         return [cls(project_id=project_id, key=key) for key in kept]
 
     def normal(self, _at: At, _known: Mapping[Key, Self]) -> Self:
@@ -236,8 +238,8 @@ class ManagedNameRule(Resource, frozen=True, kw_only=True):
 
     @classmethod
     async def read(cls, at: At, project_id: str) -> list[Self]:
-        found = await names.list_rules(await at.cell(project_id), project_id)
-        return [cls.of(one) for one in found]
+        rules = await names.list_rules(await at.cell(project_id), project_id)
+        return [cls.of(row) for row in rules]
 
     def normal(self, _at: At, _known: Mapping[Key, Self]) -> Self:
         return self.replace(key=canonical_key(self.key))
@@ -285,12 +287,12 @@ class ManagedAlertChannel(Resource, frozen=True, kw_only=True):
         channels = at.services.channels
         return [
             cls.of(
-                one,
+                row,
                 project_id=project_id,
-                address=_shown(channels, one.kind, one.address),
-                is_unconfirmed=one.is_unconfirmed,
+                address=_shown(channels, row.kind, row.address),
+                is_unconfirmed=row.is_unconfirmed,
             )
-            for one in found
+            for row in found
         ]
 
     def normal(self, at: At, known: Mapping[Key, Self]) -> Self:
@@ -359,10 +361,10 @@ class ManagedAlertRule(Resource, frozen=True, kw_only=True):
 
     @classmethod
     async def read(cls, at: At, project_id: str) -> list[Self]:
-        found = await rule_edit.list_rules(await at.cell(project_id), project_id)
+        rules = await rule_edit.list_rules(await at.cell(project_id), project_id)
         # Empty texts are what is not set.
-        texts = {cls.form.get(name, camel(name)): text for name, text in rule_edit.as_fields(found).items() if text}
-        return [msgspec.convert({"projectId": project_id, **texts}, cls, strict=False)] if found else []
+        texts = {cls.form.get(name, camel(name)): text for name, text in rule_edit.as_fields(rules).items() if text}
+        return [msgspec.convert({"projectId": project_id, **texts}, cls, strict=False)] if rules else []
 
     async def save(self, at: At, _before: Self | None) -> None:
         values = {name: getattr(self, name + _UNITS.get(name, "")) for name in rule_edit.as_fields(())}

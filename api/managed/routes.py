@@ -162,7 +162,7 @@ def _parsed(kinds: Sequence[type[Resource]], token: str | None) -> tuple[int, st
 async def _all_projects(at: At) -> list[str]:
     """Return the ids of all projects and teams, and a blank one."""
     of_teams = (one.id for one in await teams.list_all(at.control))
-    return ["", *(one.id for one in await services().cells.list_projects()), *of_teams]
+    return ["", *(project.id for project in await services().cells.list_projects()), *of_teams]
 
 
 def asked_projects(kind: type[R]) -> list[str] | None:
@@ -178,8 +178,8 @@ def asked_projects(kind: type[R]) -> list[str] | None:
 async def _list_all(kind: type[R]) -> Reply:
     projects = asked_projects(kind)
     async with At.opened(services(), actor()) as at:
-        found, after = await read_page(at, (kind,), projects)
-    return reply({"ok": True, kind.kind: found, "nextAfter": after})
+        page, after = await read_page(at, (kind,), projects)
+    return reply({"ok": True, kind.kind: page, "nextAfter": after})
 
 
 async def _get(kind: type[R], id_: str) -> Reply:
@@ -236,9 +236,9 @@ async def _compared(at: At, kind: type[R], sent: R) -> tuple[R, R | None]:
     return one, known.get(one.which)
 
 
-async def _stored(at: At, one: R, before: R | None, status: int) -> Reply:
-    secret = await one.store(at, before)
-    after = (await one.beside(at))[one.which]
+async def _stored(at: At, resource: R, before: R | None, status: int) -> Reply:
+    secret = await resource.store(at, before)
+    after = (await resource.beside(at))[resource.which]
     return _answer(after.replace(secret=secret) if secret else after, status)
 
 
@@ -249,9 +249,9 @@ async def _found(at: At, kind: type[R], projects: list[str] | None, id_: str) ->
     raise NotFound(f"There is no such thing; GET /api/{kind.kind} lists all.")
 
 
-def _answer(one: R, status: int = 200) -> Reply:
-    answered = reply(one, status)
-    answered.headers["ETag"] = f'"{one.version}"'
+def _answer(resource: R, status: int = 200) -> Reply:
+    answered = reply(resource, status)
+    answered.headers["ETag"] = f'"{resource.version}"'
     return answered
 
 

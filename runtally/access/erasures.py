@@ -136,44 +136,44 @@ class Eraser:
             raise problem
         return True
 
-    async def _step(self, session: AsyncSession, one: Erasure) -> None:
+    async def _step(self, session: AsyncSession, erasure: Erasure) -> None:
         """Look at the next project, be it in the next cell, or come to the end."""
         cells = self._cells()
         names = [name for name, _ in cells]
-        at = names.index(one.at_cell) if one.at_cell in names else 0
+        at = names.index(erasure.at_cell) if erasure.at_cell in names else 0
         for name, places in cells[at:]:
-            after = one.at_project if name == one.at_cell else None
+            after = erasure.at_project if name == erasure.at_cell else None
             async with places.cell.connection() as connection:
                 project_id: str | None = await connection.fetchval(queries.SELECT_PROJECT_AFTER, after)
             if project_id is not None:
-                counts = await self._do(places, one, project_id)
-                one.found = [*one.found, *([counts] if counts else [])]
-                one.at_cell, one.at_project, one.seen = name, project_id, one.seen + 1
+                counts = await self._do(places, erasure, project_id)
+                erasure.found = [*erasure.found, *([counts] if counts else [])]
+                erasure.at_cell, erasure.at_project, erasure.seen = name, project_id, erasure.seen + 1
                 return
-        if one.state == ErasureState.ERASING:
+        if erasure.state == ErasureState.ERASING:
             # A guess of a name can be compared with the hash under which its colour is stored, as of a deleted project.
             shared = [dimension.name for dimension in BY_MODEL]
             await session.exec(delete(Colour).where(col(Colour.dimension).not_in(shared)))
-            one.names = []
-        one.state = ErasureState.DONE if one.state == ErasureState.ERASING else ErasureState.COUNTED
+            erasure.names = []
+        erasure.state = ErasureState.DONE if erasure.state == ErasureState.ERASING else ErasureState.COUNTED
 
-    async def _do(self, places: Places, one: Erasure, project_id: str) -> dict[str, Any] | None:
-        chosen = ChosenRuns(project_id, ChosenBy.USER, tuple(one.names))
-        if one.state == ErasureState.COUNTING:
+    async def _do(self, places: Places, erasure: Erasure, project_id: str) -> dict[str, Any] | None:
+        chosen = ChosenRuns(project_id, ChosenBy.USER, tuple(erasure.names))
+        if erasure.state == ErasureState.COUNTING:
             found = await look_up(places, chosen)
         else:
-            by = Actor(ActorKind.SYSTEM, one.author, frozenset())
+            by = Actor(ActorKind.SYSTEM, erasure.author, frozenset())
             try:
-                found = await erase_chosen(places, by, chosen, self._clock, ERASED, one.label)
+                found = await erase_chosen(places, by, chosen, self._clock, ERASED, erasure.label)
             except NotFound:
                 # It was deleted in this moment.
                 found = FoundRuns()
         return counts_of(project_id, found) if found.runs or found.reported else None
 
 
-def counts_of(project_id: str, found: FoundRuns) -> dict[str, Any]:
+def counts_of(project_id: str, runs: FoundRuns) -> dict[str, Any]:
     """Return what was found in a project as JSON has it."""
-    values = asdict(found)
-    return {"project": project_id, "cost_usd": plain(found.cost_usd)} | {
+    values = asdict(runs)
+    return {"project": project_id, "cost_usd": plain(runs.cost_usd)} | {
         name: values[name] for name in ("live", "archived", "reported")
     }

@@ -115,7 +115,7 @@ async def join(session: AsyncSession, now: datetime, newcomer: Newcomer, *grants
         email=newcomer.email,
         name=users.parse_name(newcomer.name),
         password_hash=newcomer.password_hash,
-        is_admin=any(one.role is Role.ADMIN for one in grants),
+        is_admin=any(grant.role is Role.ADMIN for grant in grants),
         created_at=now,
     )
     session.add(user)

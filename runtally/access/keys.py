@@ -198,7 +198,7 @@ async def name_of(connection: Connection, key_id: UUID) -> str:
 async def names_of(connection: Connection, key_ids: Sequence[UUID]) -> dict[UUID, str]:
     """Return the display names of keys by id; a deleted key is shown by its id."""
     found = {row[0]: row[1] for row in await connection.fetch(SELECT_KEY_NAMES, key_ids)}
-    return {one: SHARED_KEY_NAME if one == SHARED_KEY_ID else found.get(one, str(one)) for one in key_ids}
+    return {id_: SHARED_KEY_NAME if id_ == SHARED_KEY_ID else found.get(id_, str(id_)) for id_ in key_ids}
 
 
 def _add(  # noqa: PLR0913  # As above.

@@ -216,7 +216,9 @@ class OpenIdProvider:
         email = str(claims.email)
         name = (claims.name or "").strip() or email.partition("@")[0]
         groups = claims.groups if isinstance(claims.groups, list | Mapping) else (claims.groups,)
-        return Person(claims.iss, claims.sub, email, name, frozenset(one for one in groups if isinstance(one, str)))
+        return Person(
+            claims.iss, claims.sub, email, name, frozenset(group for group in groups if isinstance(group, str))
+        )
 
     def _client(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(timeout=TIMEOUT_SECONDS, transport=self._transport, verify=self._certificates)

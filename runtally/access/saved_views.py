@@ -96,7 +96,7 @@ async def rename(session: AsyncSession, by: Actor, project_id: str, view_id: UUI
     """Rename a view. Raises `Forbidden`, `NotFound`, and `InvalidName` for a name that cannot be used."""
     await projects.get(session, project_id, is_locked=True)
     view = await _get(session, by, project_id, view_id)
-    others = [one for one in await list_views(session, project_id) if one.id != view_id]
+    others = [view for view in await list_views(session, project_id) if view.id != view_id]
     before, view.name = view.name, _free_name(name, others)
     if view.name != before:
         change = Change("saved_view.renamed", before, project_id, before={"name": before}, after={"name": view.name})

@@ -101,7 +101,9 @@ def values_message(  # noqa: PLR0913, PLR0917  # What is reached, and when.
     who = f"{len(reached):,} values of {terms.label}" if len(reached) > 1 else _named(terms, reached[0].value)
     have = "have" if len(reached) > 1 else "has"
     done = "used up" if percent == USED_UP else f"reached {percent}% of"
-    listed = ", ".join(f"{quoted(one.value)} {money(one.spent_usd)}{one.or_more}" for one in reached[:MOST_LISTED])
+    listed = ", ".join(
+        f"{quoted(spending.value)} {money(spending.spent_usd)}{spending.or_more}" for spending in reached[:MOST_LISTED]
+    )
     more = len(reached) - MOST_LISTED
     return compose(
         AlertKind.BUDGET,
@@ -118,11 +120,11 @@ def values_message(  # noqa: PLR0913, PLR0917  # What is reached, and when.
         facts=_facts(terms, state.now, percent)
         | {
             "values": [
-                {"value": one.value, "spentUSD": as_json(one.spent_usd), "unpricedRuns": one.unpriced}
-                for one in reached
+                {"value": spending.value, "spentUSD": as_json(spending.spent_usd), "unpricedRuns": spending.unpriced}
+                for spending in reached
             ]
         },
-        named=tuple(one.value for one in reached),
+        named=tuple(spending.value for spending in reached),
     )
 
 
@@ -235,11 +237,11 @@ class BudgetWatch:
         for start, is_of_hours in ((start_of_day(now), False), (floor(now, HOUR), True)):
             before, changed = start - timedelta(microseconds=1), await queries.select_changed(connection, start)
             ended = [
-                one
-                for one in terms
-                if (one.period is BudgetPeriod.HOUR) is is_of_hours
-                and one.period_name(before) != one.period_name(now)
-                and one.place not in changed
+                budget
+                for budget in terms
+                if (budget.period is BudgetPeriod.HOUR) is is_of_hours
+                and budget.period_name(before) != budget.period_name(now)
+                and budget.place not in changed
             ]
             moments.append((before, ended))
         looks = dict[Look, datetime]()
@@ -296,7 +298,7 @@ def _new_values(
         if percent in of_part:
             part, last = number + 1, of_part[percent].at
         number += 1
-    new = tuple(one for one in spendings if one.value not in named)
+    new = tuple(spending for spending in spendings if spending.value not in named)
     if new:
         must_wait = last is not None and timedelta(0) <= now - last < VALUES_QUIET
         yield Reached(state, percent, () if must_wait else new, part)

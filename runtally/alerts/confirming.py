@@ -34,7 +34,7 @@ class ConfirmationLinks:
     @classmethod
     def of(cls, settings: Settings) -> Self | None:
         """Return what makes links; None where PUBLIC_URL or SECRET_KEY is not set."""
-        keys = [one.get_secret_value().encode() for one in settings.secret_key]
+        keys = [secret.get_secret_value().encode() for secret in settings.secret_key]
         return cls(settings.public_url.rstrip("/"), keys) if settings.public_url and keys else None
 
     def url(self, project_id: str, alert_id: UUID) -> str:

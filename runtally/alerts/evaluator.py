@@ -164,21 +164,23 @@ class AlertEvaluator:
 
     async def _rules(self, connection: Connection, now: datetime) -> list[tuple[str, Message]]:
         breaches = await self._rule_watch.read_breaches(connection, now, QUIET)
-        links = await self._links(connection, [one.rule.project_id for one in breaches])
-        return [(one.rule.project_id, rule_message(links[one.rule.project_id], one, now)) for one in breaches]
+        links = await self._links(connection, [breach.rule.project_id for breach in breaches])
+        return [
+            (breach.rule.project_id, rule_message(links[breach.rule.project_id], breach, now)) for breach in breaches
+        ]
 
     async def _events(self, connection: Connection, now: datetime) -> list[tuple[str, Message]]:
-        found = await self._event_watch.read_events(connection, now)
-        links = await self._links(connection, [one.rule.project_id for one in found])
-        return [(one.rule.project_id, event_message(links[one.rule.project_id], one, now)) for one in found]
+        events = await self._event_watch.read_events(connection, now)
+        links = await self._links(connection, [event.rule.project_id for event in events])
+        return [(event.rule.project_id, event_message(links[event.rule.project_id], event, now)) for event in events]
 
     async def _reports(self, reading: Reading, now: datetime) -> list[tuple[str, Message]]:
         week = Week.reported_at(now)
         rows = await reading.connection.fetch(evaluation_queries.SELECT_DUE_REPORTS, week.due_at, week.name)
         due = [row[0] for row in rows]
         spends = await reading.sums(due, lambda one, ids: evaluation_queries.select_weekly_spend(one, ids, week))
-        links = await self._links(reading.connection, [one.project_id for one in spends])
-        return [(one.project_id, report_message(links[one.project_id], one, now)) for one in spends]
+        links = await self._links(reading.connection, [week.project_id for week in spends])
+        return [(week.project_id, report_message(links[week.project_id], week, now)) for week in spends]
 
     async def _read_teams(self, connection: Connection) -> tuple[Teams, Mapping[str, str]]:
         """Read the projects of teams and the names of teams, where any has budgets or alerts here."""

@@ -82,28 +82,32 @@ class Message:
     """The values, runs, models or keys that it names, so that the next alert names others."""
 
 
-def anomaly_message(project: ProjectLink, found: UnusualHour, models: Sequence[ModelCost], now: datetime) -> Message:
-    is_over = now >= found.hour + HOUR
-    when = f"{found.hour:%d %b %Y, %H:%M} to {found.hour + HOUR:%H:%M} UTC"
+def anomaly_message(project: ProjectLink, hour: UnusualHour, models: Sequence[ModelCost], now: datetime) -> Message:
+    is_over = now >= hour.hour + HOUR
+    when = f"{hour.hour:%d %b %Y, %H:%M} to {hour.hour + HOUR:%H:%M} UTC"
     so_far = "" if is_over else " so far"
     sentences = [
-        f"{project.shown} cost {money(found.cost_usd)}{so_far} in the hour {when}.",
-        f"{money(found.usual_usd)} is usual at this hour of the week; up to {money(found.limit_usd)} is normal variation.",
+        f"{project.shown} cost {money(hour.cost_usd)}{so_far} in the hour {when}.",
+        f"{money(hour.usual_usd)} is usual at this hour of the week; up to {money(hour.limit_usd)} is normal variation.",
     ]
     if models:
-        sentences.append(f"Most of it: {', '.join(f'{quoted(one.model)} {money(one.cost_usd)}' for one in models)}.")
+        sentences.append(
+            f"Most of it: {', '.join(f'{quoted(model.model)} {money(model.cost_usd)}' for model in models)}."
+        )
     facts = {
-        "hour": iso(found.hour),
-        "costUSD": as_json(found.cost_usd),
-        "usualUSD": as_json(found.usual_usd),
-        "limitUSD": as_json(found.limit_usd),
-        "models": [{"provider": one.provider, "model": one.model, "costUSD": as_json(one.cost_usd)} for one in models],
+        "hour": iso(hour.hour),
+        "costUSD": as_json(hour.cost_usd),
+        "usualUSD": as_json(hour.usual_usd),
+        "limitUSD": as_json(hour.limit_usd),
+        "models": [
+            {"provider": model.provider, "model": model.model, "costUSD": as_json(model.cost_usd)} for model in models
+        ],
     }
     return compose(
         AlertKind.ANOMALY,
         project,
         now,
-        subject=iso(found.hour),
+        subject=iso(hour.hour),
         title=f"{project.shown} costs far more than usual",
         sentences=sentences,
         facts=facts,
@@ -134,7 +138,7 @@ def report_message(project: ProjectLink, spend: WeeklySpend, now: datetime) -> M
     ]
     if drivers:
         changes = ", ".join(
-            f"{quoted(one.model)} {_signed(one.change_usd)} (now {money(one.cost_usd)})" for one in drivers
+            f"{quoted(driver.model)} {_signed(driver.change_usd)} (now {money(driver.cost_usd)})" for driver in drivers
         )
         sentences.append(f"Changed most: {changes}.")
     facts = {
@@ -145,12 +149,12 @@ def report_message(project: ProjectLink, spend: WeeklySpend, now: datetime) -> M
         "unpricedRuns": spend.unpriced,
         "drivers": [
             {
-                "provider": one.provider,
-                "model": one.model,
-                "costUSD": as_json(one.cost_usd),
-                "previousCostUSD": as_json(one.previous_usd),
+                "provider": driver.provider,
+                "model": driver.model,
+                "costUSD": as_json(driver.cost_usd),
+                "previousCostUSD": as_json(driver.previous_usd),
             }
-            for one in drivers
+            for driver in drivers
         ],
     }
     return compose(
@@ -225,11 +229,11 @@ def unlinked(text: str) -> str:
     return _HOST.sub(_unlinked_host, visible.translate(_DOTS).replace("://", "[:]//"))
 
 
-def _unlinked_host(found: re.Match[str]) -> str:
+def _unlinked_host(match: re.Match[str]) -> str:
     # Names of models have full stops, too; the end of a host is a word, or one in Punycode.
-    end = found[0].rpartition(".")[2]
+    end = match[0].rpartition(".")[2]
     is_host = (len(end) > 1 and end.isalpha()) or end.casefold().startswith("xn--")
-    return found[0].replace(".", "[.]") if is_host else found[0]
+    return match[0].replace(".", "[.]") if is_host else match[0]
 
 
 def iso(at: datetime) -> str:

@@ -58,7 +58,7 @@ class Reading:
         found = list(await read(self.connection, alone)) if alone else []
         for owner in filter(is_of_several, project_ids) if self.is_whole else ():
             connections, ids = self._places(owner)
-            if parts := [part for one in connections for part in await read(one, ids)]:
+            if parts := [part for connection in connections for part in await read(connection, ids)]:
                 found.append(sum(parts[1:], parts[0]).of(owner))
         return found
 
@@ -117,7 +117,7 @@ class CostWatch:
                 if cost_usd > LEAST_MORE_USD and self._judged.get((project.project_id, hour)) != cost_usd:
                     new.setdefault(project.project_id, []).append(hour)
         projects = await reading.hourly_costs(list(new), sorted({hour for of_one in new.values() for hour in of_one}))
-        judged = ((one.project_id, first_unusual(one, new[one.project_id])) for one in projects)
+        judged = ((project.project_id, first_unusual(project, new[project.project_id])) for project in projects)
         return [(id_, found) for id_, found in judged if found]
 
     def settle(self) -> None:

@@ -34,9 +34,9 @@ class RecoveryWatch:
         opened = await evaluation_queries.select_open(reading.connection)
         self._next = set()
         # If the clock was set back, the period of an alert may not have begun.
-        of_budgets = [one for one in opened if one.kind is AlertKind.BUDGET and one.created_at <= now]
-        of_costs = [one for one in opened if one.kind is AlertKind.ANOMALY]
-        of_rules = [one for one in opened if one.kind in RULE_KINDS]
+        of_budgets = [alert for alert in opened if alert.kind is AlertKind.BUDGET and alert.created_at <= now]
+        of_costs = [alert for alert in opened if alert.kind is AlertKind.ANOMALY]
+        of_rules = [alert for alert in opened if alert.kind in RULE_KINDS]
         return [
             *(await _budgets(reading.connection, of_budgets, now) if of_budgets else ()),
             *(await _costs(reading, of_costs, now) if of_costs else ()),
@@ -46,21 +46,21 @@ class RecoveryWatch:
     async def _rules(self, connection: Connection, opened: Sequence[OpenAlert], now: datetime) -> list[OpenAlert]:
         # None of them is quiet.
         known = await rule_watch.select_rules(connection, now, timedelta())
-        rules = {(one.project_id, one.kind): one for one in known}
+        rules = {(rule.project_id, rule.kind): rule for rule in known}
         span, hour = last_hour(now), finished_hour(now)
         over = list[OpenAlert]()
         of_threshold, of_usual = dict[OpenAlert, Rule](), dict[OpenAlert, Rule]()
-        for one in opened:
-            rule = rules.get((one.project_id, one.kind))
-            if one.subject.endswith(OF_USUAL):
+        for alert in opened:
+            rule = rules.get((alert.project_id, alert.kind))
+            if alert.subject.endswith(OF_USUAL):
                 if rule is None or not rule.of_unusual:
-                    over.append(one)
+                    over.append(alert)
                 else:
-                    of_usual[one] = rule
+                    of_usual[alert] = rule
             elif rule is None or rule.threshold is None:
-                over.append(one)
-            elif span.since >= one.created_at or one.created_at > now:
-                of_threshold[one] = rule
+                over.append(alert)
+            elif span.since >= alert.created_at or alert.created_at > now:
+                of_threshold[alert] = rule
         kept = await _kept(connection, of_threshold.values(), span, now)
         usual = await self._usual(connection, of_usual.values(), hour, now)
         over += [one for one, rule in of_threshold.items() if rule in kept]
@@ -69,10 +69,10 @@ class RecoveryWatch:
     async def _usual(self, connection: Connection, rules: Collection[Rule], hour: datetime, now: datetime) -> set[Rule]:
         """Return the rules whose hour is as usual. Each hour of a project is compared once."""
         found, span = set[Rule](), TimeSpan(hour, hour + HOUR)
-        for project_id in sorted({one.project_id for one in rules}):
+        for project_id in sorted({rule.project_id for rule in rules}):
             self._next.add((project_id, hour))
             if (project_id, hour) not in self._compared:
-                of_project = [(one, hour) for one in rules if one.project_id == project_id]
+                of_project = [(rule, hour) for rule in rules if rule.project_id == project_id]
                 read = await read_usual(connection, of_project, now)
                 found |= {rule for rule, _, sums, past in read if is_usual(rule, span, sums, past)}
         return found
@@ -84,19 +84,21 @@ class RecoveryWatch:
 
 async def _kept(connection: Connection, rules: Collection[Rule], span: TimeSpan, now: datetime) -> set[Rule]:
     """Return the rules that this hour keeps to."""
-    read = await read_last_hour(connection, sorted(set(rules), key=lambda one: (one.project_id, one.kind)), span, now)
+    read = await read_last_hour(
+        connection, sorted(set(rules), key=lambda rule: (rule.project_id, rule.kind)), span, now
+    )
     return {rule for rule, sums in read if keeps_threshold(rule, span, sums)}
 
 
 async def _budgets(connection: Connection, opened: Sequence[OpenAlert], now: datetime) -> list[OpenAlert]:
     current = {
         *((use.project_id, month_subject(use)) for use in await queries.select_uses(connection, now)),
-        *((one.project_id, one.subject(now)) for one in await queries.select_terms(connection)),
+        *((budget.project_id, budget.subject(now)) for budget in await queries.select_terms(connection)),
     }
     return [
-        one
-        for one in opened
-        if not {(one.project_id, one.subject), (one.project_id, whole_subject(one.subject))} & current
+        alert
+        for alert in opened
+        if not {(alert.project_id, alert.subject), (alert.project_id, whole_subject(alert.subject))} & current
     ]
 
 
@@ -104,6 +106,6 @@ async def _costs(reading: Reading, opened: Sequence[OpenAlert], now: datetime) -
     hours, this = [finished_hour(now)], floor(now, HOUR)
     while hours[-1] < this:
         hours.append(hours[-1] + HOUR)
-    projects = await reading.hourly_costs(sorted({one.project_id for one in opened}), hours)
-    usual = {one.project_id for one in projects if first_unusual(one, hours) is None}
-    return [one for one in opened if one.project_id in usual]
+    projects = await reading.hourly_costs(sorted({alert.project_id for alert in opened}), hours)
+    usual = {project.project_id for project in projects if first_unusual(project, hours) is None}
+    return [alert for alert in opened if alert.project_id in usual]

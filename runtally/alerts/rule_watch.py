@@ -92,13 +92,13 @@ class RuleWatch:
             judge_threshold(rule, span, sums) for rule, sums in await read_last_hour(connection, rules, span, now)
         ]
         found = [breach for breach in judged if breach]
-        broken = {one.rule for one in found}
-        return found + await self._unusual(connection, [one for one in rules if one not in broken], now)
+        broken = {breach.rule for breach in found}
+        return found + await self._unusual(connection, [rule for rule in rules if rule not in broken], now)
 
     async def _unusual(self, connection: Connection, rules: Sequence[Rule], now: datetime) -> list[Breach]:
-        last, unusual = finished_hour(now), [one for one in rules if one.of_unusual]
+        last, unusual = finished_hour(now), [rule for rule in rules if rule.of_unusual]
         span = TimeSpan(last - (JUDGED_HOURS - 1) * HOUR, last + HOUR)
-        rows = await connection.fetch(SELECT_HOURLY_RUNS, sorted({one.project_id for one in unusual}), *span)
+        rows = await connection.fetch(SELECT_HOURLY_RUNS, sorted({rule.project_id for rule in unusual}), *span)
         # Hours without runs are missing.
         runs = {(project_id, hour): number for project_id, hour, number in rows}
         self._next = {}
@@ -137,8 +137,8 @@ async def read_last_hour(
     connection: Connection, rules: Sequence[Rule], span: TimeSpan, now: datetime
 ) -> list[tuple[Rule, Sums]]:
     """Read the sums of the rules with a threshold whose project has enough runs in this hour."""
-    rules = [one for one in rules if one.threshold is not None]
-    rows = await connection.fetch(SELECT_LAST_HOUR, sorted({one.project_id for one in rules}), *span)
+    rules = [rule for rule in rules if rule.threshold is not None]
+    rows = await connection.fetch(SELECT_LAST_HOUR, sorted({rule.project_id for rule in rules}), *span)
     totals_of = totals_reader(MEASURES)
     totals = {project_id: totals_of(values) for project_id, *values in rows}
     found = list[tuple[Rule, Sums]]()

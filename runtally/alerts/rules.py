@@ -61,7 +61,7 @@ def limit_above(past_usd: Sequence[Decimal]) -> Decimal:
 def six_deviations(past: Sequence[Decimal]) -> Decimal:
     """Return six standard deviations, estimated from the median absolute deviation."""
     usual = median(past)
-    return _SIGMAS * _SIGMA * median(abs(one - usual) for one in past)
+    return _SIGMAS * _SIGMA * median(abs(value - usual) for value in past)
 
 
 def judge(hour: datetime, cost_usd: Decimal, past_usd: Mapping[datetime, Decimal]) -> UnusualHour | None:
@@ -164,5 +164,5 @@ def is_usual(rule: Rule, span: TimeSpan, sums: Sums, past: Sequence[Sums]) -> bo
 
 def _values(rule: Rule, hours: Sequence[Sums]) -> list[Decimal]:
     """Return the figures of the hours that have enough runs."""
-    enough = (one for one in hours if one.totals.runs >= rule.min_runs)
-    return [value for one in enough if (value := value_of(rule.kind, one)) is not None]
+    enough = (hour for hour in hours if hour.totals.runs >= rule.min_runs)
+    return [value for hour in enough if (value := value_of(rule.kind, hour)) is not None]

@@ -189,7 +189,7 @@ class AlertSender:
             return False
         # Each result is stored as soon as it is known. A process that ends while it waits for a slow receiver would
         # otherwise have sent the others for nothing, and they would be sent again.
-        sendings = [asyncio.create_task(self._send(one)) for one in deliveries]
+        sendings = [asyncio.create_task(self._send(delivery)) for delivery in deliveries]
         failed: StoreUnavailable | None = None
         try:
             for sending in asyncio.as_completed(sendings):

@@ -273,7 +273,7 @@ async def _check_room(session: AsyncSession, target: AlertTarget) -> None:
     # Two at once are counted one after the other.
     await lock_owner(session, target.project_id)
     others = await list_targets(session, target.project_id)
-    if any((one.kind, one.address) == (target.kind, target.address) for one in others):
+    if any((other.kind, other.address) == (target.kind, target.address) for other in others):
         raise refused("Alerts are sent there already.")
     if len(others) >= MAX_TARGETS:
         raise refused(f"Alerts go to at most {MAX_TARGETS} targets; remove one first.")

@@ -78,9 +78,9 @@ class WeeklySpend:
 
     def __add__(self, other: "WeeklySpend") -> "WeeklySpend":
         added: dict[tuple[str, str], ModelSpend] = {}
-        for one in (*self.models, *other.models):
-            key = one.provider, one.model
-            added[key] = added[key] + one if key in added else one
+        for model in (*self.models, *other.models):
+            key = model.provider, model.model
+            added[key] = added[key] + model if key in added else model
         return replace(self, models=tuple(added[key] for key in sorted(added)))
 
     def of(self, owner: str) -> "WeeklySpend":
@@ -89,29 +89,29 @@ class WeeklySpend:
 
     @property
     def cost_usd(self) -> Decimal:
-        return _sum(one.cost_usd for one in self.models)
+        return _sum(model.cost_usd for model in self.models)
 
     @property
     def previous_usd(self) -> Decimal:
-        return _sum(one.previous_usd for one in self.models)
+        return _sum(model.previous_usd for model in self.models)
 
     @property
     def runs(self) -> int:
-        return sum(one.runs for one in self.models)
+        return sum(model.runs for model in self.models)
 
     @property
     def unpriced(self) -> int:
-        return sum(one.unpriced for one in self.models)
+        return sum(model.unpriced for model in self.models)
 
     @property
     def is_minimum(self) -> bool:
         """Whether runs, or units of runs, have no price."""
-        return any(one.unpriced or one.partly_priced for one in self.models)
+        return any(model.unpriced or model.partly_priced for model in self.models)
 
     @property
     def drivers(self) -> tuple[ModelSpend, ...]:
         """The models whose cost changed most and by a cent at least, the largest change first."""
-        changed = [one for one in self.models if abs(one.change_usd) >= LEAST_CHANGE_USD]
+        changed = [model for model in self.models if abs(model.change_usd) >= LEAST_CHANGE_USD]
         changed.sort(key=lambda one: (-abs(one.change_usd), one.provider, one.model))
         return tuple(changed[:MOST_DRIVERS])
 

@@ -113,10 +113,10 @@ class Archive:
         await self.open()
         listed = await self.list_files() if files is None else files
         there = await self.store.list_files(RUNS)
-        if missing := [one for one in listed if there.get(one.path) != one.size_bytes]:
+        if missing := [file for file in listed if there.get(file.path) != file.size_bytes]:
             # An erased project may have gone meanwhile.
-            still = {one.id for one in await self.list_files()}
-            refuse(_said(one, there) for one in missing if one.id in still)
+            still = {file.id for file in await self.list_files()}
+            refuse(_said(file, there) for file in missing if file.id in still)
 
     async def strays(self) -> list[str]:
         """Return the files that are there but not listed, also not as being written."""

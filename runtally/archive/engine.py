@@ -103,7 +103,7 @@ def _database() -> "DuckDBPyConnection":
 
 def _view_of(paths: Sequence[str]) -> str:
     """SQL of `runs`: columns that a file does not have yet are NULL."""
-    columns = ", ".join(f"NULL::{_type_of(one.type)} AS {one.name}" for one in msgspec.structs.fields(StoredRun))
+    columns = ", ".join(f"NULL::{_type_of(field.type)} AS {field.name}" for field in msgspec.structs.fields(StoredRun))
     listed = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
     files = f"SELECT * FROM read_parquet([{listed}], hive_partitioning = false, union_by_name = true)"
     every = f"SELECT {columns} WHERE false UNION ALL BY NAME {files}" if paths else f"SELECT {columns} WHERE false"
@@ -111,7 +111,7 @@ def _view_of(paths: Sequence[str]) -> str:
 
 
 def _type_of(annotation: object) -> str:
-    kind = next((one for one in get_args(annotation) if one is not type(None)), annotation)
+    kind = next((kind for kind in get_args(annotation) if kind is not type(None)), annotation)
     return _TYPES.get("Decimal" if getattr(kind, "__name__", "") == "Decimal" else kind, "VARCHAR")
 
 

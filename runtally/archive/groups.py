@@ -62,25 +62,25 @@ class ArchivedGroupReader:
         found: dict[str, KeptFile] = {}
         for span in spans:
             files = await self._runs.files_in(connection, question.filter.project_id, *span)
-            found |= {one.path: one for one in files}
+            found |= {file.path: file for file in files}
         return list(found.values())
 
 
-def _runs_sql(found: ArchiveConditions, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]) -> str:
+def _runs_sql(conditions: ArchiveConditions, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]) -> str:
     """SQL of the runs of some spans, each with the number of its bucket and its values; once for each value of a list."""
     starts = question.timeline.starts
     number, of_starts = "0 AS number", ""
     if len(starts) > 1:
         number = "starts.number"
-        of_starts = f""" ASOF JOIN (SELECT unnest({found.value(list(starts), "timestamptz[]")}) AS start,
+        of_starts = f""" ASOF JOIN (SELECT unnest({conditions.value(list(starts), "timestamptz[]")}) AS start,
                           unnest(range({len(starts)}))::int AS number) AS starts
               ON runs.occurred_at >= starts.start"""
-    columns, joined, which = value_columns(found, question.by, plan.rest_of)
-    found.add(question.filter)
+    columns, joined, which = value_columns(conditions, question.by, plan.rest_of)
+    conditions.add(question.filter)
     times = " OR ".join(
-        f"(occurred_at >= {found.value(span.since, 'timestamptz')} AND occurred_at < {found.value(span.until, 'timestamptz')})"
+        f"(occurred_at >= {conditions.value(span.since, 'timestamptz')} AND occurred_at < {conditions.value(span.until, 'timestamptz')})"
         for span in spans
     )
     return f"""(SELECT {number}{columns}, {LATENCY} AS latency, {INPUTS}
           FROM runs{of_starts}{joined}
-         WHERE {found.sql} AND ({times}){which}) AS valued"""
+         WHERE {conditions.sql} AND ({times}){which}) AS valued"""

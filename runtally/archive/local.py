@@ -37,7 +37,7 @@ class LocalFiles:
 
         Raises `ArchiveTooLarge`, `ArchiveBusy`, `ArchiveUnavailable`, and `DamagedArchive` that names a file.
         """
-        if sum(one.size_bytes for one in files) > MAX_BYTES:
+        if sum(file.size_bytes for file in files) > MAX_BYTES:
             raise ArchiveTooLarge
         found = await asyncio.gather(*map(self._path_of, files))
         return [str(path) for path in found if path is not None]

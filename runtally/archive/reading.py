@@ -106,11 +106,11 @@ class ArchivedRuns:
 
     async def count(self, files: Sequence[KeptFile], since: datetime, until: datetime) -> int:
         """Count the runs of a time in these files; only those are read that have others too."""
-        whole = [one for one in files if since <= one.first_at and one.last_at < until]
-        parts = [one for one in files if one not in whole]
+        whole = [file for file in files if since <= file.first_at and file.last_at < until]
+        parts = [file for file in files if file not in whole]
         sql = "SELECT count(*) FROM runs WHERE occurred_at >= $1::timestamptz AND occurred_at < $2::timestamptz"
         read = await self.ask(parts, sql, [since, until])
-        return sum(one.sums.runs for one in whole) + int(sum(runs for (runs,) in read))
+        return sum(file.sums.runs for file in whole) + int(sum(runs for (runs,) in read))
 
     async def sums_by_day(self, files: Sequence[KeptFile]) -> dict[date, Sums]:
         """Add up the runs of these files by day, file after file. Raises `ArchiveError` and `MissingExtra`."""

@@ -88,7 +88,7 @@ def needed_histories(backup: BackupFile) -> list[History]:
 async def refuse_unless_empty(connection: Connection) -> None:
     """Raises `DatabaseNotEmpty` for a database with tables of others, or with rows in ours."""
     present = await select_tables(connection)
-    ours = set(known_tables()) | {one.version_table for one in HISTORIES}
+    ours = set(known_tables()) | {history.version_table for history in HISTORIES}
     if others := present - ours:
         raise DatabaseNotEmpty(f"The database has tables of other programs ({min(others)}); restore into a new one.")
     for table in sorted(present & set(known_tables()) - FILLED_BY_MIGRATIONS):
@@ -124,5 +124,5 @@ async def _fill(connection: Connection, backup: BackupFile, table: Table) -> Non
     rows = await copy_in(connection, table, backup.read(table))
     if rows != table.rows:
         raise InvalidBackup(f"The backup has {table.rows:,} rows of {table.name}, but {rows:,} were restored.")
-    for one in table.sequences:
-        await connection.execute(SET_SEQUENCE, table.name, one.column, one.last_value, one.is_called)
+    for sequence in table.sequences:
+        await connection.execute(SET_SEQUENCE, table.name, sequence.column, sequence.last_value, sequence.is_called)

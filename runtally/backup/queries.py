@@ -25,15 +25,17 @@ async def revisions(connection: Connection) -> dict[str, str]:
 
     Raises `StoreUnavailable` for versions that are not those of this code.
     """
-    found = {one.version_table: await version_of(connection, one) for one in HISTORIES}
+    found = {history.version_table: await version_of(connection, history) for history in HISTORIES}
     made_of = {table: version for table, version in found.items() if version is not None}
-    if any(made_of[one.version_table] != newest(one) for one in HISTORIES if one.version_table in made_of):
+    if any(
+        made_of[history.version_table] != newest(history) for history in HISTORIES if history.version_table in made_of
+    ):
         raise StoreUnavailable(f"The database's {await advice(connection)}.")
     return made_of
 
 
 def histories_of(made_of: dict[str, str]) -> list[History]:
-    return [one for one in HISTORIES if one.version_table in made_of]
+    return [history for history in HISTORIES if history.version_table in made_of]
 
 
 SET_FORMATS = """

@@ -20,26 +20,28 @@ from runtally.spreadsheets import guarded
 _SHOWN = 3
 
 
-def is_over(bill: Bill, found: Comparison) -> bool:
+def is_over(bill: Bill, comparison: Comparison) -> bool:
     """Return whether a difference is larger than what is tolerated."""
-    return bill.tolerance_usd is not None and abs(found.total.difference_usd) > bill.tolerance_usd
+    return bill.tolerance_usd is not None and abs(comparison.total.difference_usd) > bill.tolerance_usd
 
 
-async def alert(connection: Connection, bill: Bill, found: Comparison, public_url: str | None, now: datetime) -> bool:
+async def alert(
+    connection: Connection, bill: Bill, comparison: Comparison, public_url: str | None, now: datetime
+) -> bool:
     """Send an alert to the organisation's targets, once for a bill, and return whether there was one to send."""
-    if not is_over(bill, found):
+    if not is_over(bill, comparison):
         return False
-    return await insert_alert(connection, ALL_PROJECTS_KEY, uuid7(), message(bill, found, public_url, now), now)
+    return await insert_alert(connection, ALL_PROJECTS_KEY, uuid7(), message(bill, comparison, public_url, now), now)
 
 
-def message(bill: Bill, found: Comparison, public_url: str | None, now: datetime) -> Message:
+def message(bill: Bill, comparison: Comparison, public_url: str | None, now: datetime) -> Message:
     """Write the alert on a bill."""
-    total, last = found.total, bill.until - DAY
+    total, last = comparison.total, bill.until - DAY
     more = "more" if total.difference_usd > 0 else "less"
     url = f"{public_url.rstrip('/')}/admin/bills/{bill.id}" if public_url else None
     parts = ", ".join(
-        f"{WORDS[one.reason]} {'-' if one.amount_usd < 0 else '+'}{money(abs(one.amount_usd))}"
-        for one in total.parts[:_SHOWN]
+        f"{WORDS[part.reason]} {'-' if part.amount_usd < 0 else '+'}{money(abs(part.amount_usd))}"
+        for part in total.parts[:_SHOWN]
     )
     when = f"from {bill.since:%d %b} to {last:%d %b %Y} (UTC)"
     sentences = [
@@ -95,12 +97,12 @@ WORDS = {
 """What each reason is called for people."""
 
 
-def as_csv(bill: Bill, found: Comparison) -> str:
+def as_csv(bill: Bill, comparison: Comparison) -> str:
     """Write the parts of each model's difference; a model that is right has one row without a reason."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
-    for one in found.models or (found.total,):
+    for one in comparison.models or (comparison.total,):
         head = [guarded(bill.provider), guarded(one.name)]
         head += [plain(amount) for amount in (one.billed_usd, one.computed_usd, one.difference_usd)]
         if not one.parts:

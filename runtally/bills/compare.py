@@ -177,14 +177,14 @@ def compare(
     every = {place: _difference(place[1], *both, is_billed=is_billed) for place, both in _split_units(sides).items()}
     charged = [(row.day, _fee(row)) for row in fees]
     by_model, by_day = defaultdict(list), defaultdict(list)
-    for (day, model), one in every.items():
-        by_model[model].append(one)
-        by_day[day].append(one)
+    for (day, model), difference in every.items():
+        by_model[model].append(difference)
+        by_day[day].append(difference)
     for day, fee in charged:
         by_model[""].append(fee)
         by_day[day].append(fee)
     models = [_sum(model, found) for model, found in by_model.items()]
-    models.sort(key=lambda one: (not one.name, -abs(one.difference_usd), one.name))
+    models.sort(key=lambda model: (not model.name, -abs(model.difference_usd), model.name))
     days = [_sum(f"{day:%Y-%m-%d}", by_day[day]) for day in sorted(by_day)]
     total = _sum("", models)
     return Comparison(total, tuple(models), tuple(days), tuple(_keys(rows)), is_counted, is_billed)
@@ -193,9 +193,9 @@ def compare(
 def compare_amount(amount_usd: Decimal, runs: Iterable[PricedAlike]) -> Comparison:
     """Compare an amount that was typed with runs: nothing tells why it differs."""
     found = list(runs)
-    computed = sum((one.cost_usd for one in found), _ZERO)
+    computed = sum((difference.cost_usd for difference in found), _ZERO)
     parts = (Part(Reason.UNTOLD, amount_usd - computed),) if amount_usd != computed else ()
-    total = Difference("", amount_usd, computed, parts, 0, sum(one.runs for one in found))
+    total = Difference("", amount_usd, computed, parts, 0, sum(difference.runs for difference in found))
     return Comparison(total, (), (), (), is_counted=False, is_billed=True)
 
 
@@ -397,11 +397,11 @@ def _fee(row: BillRow) -> Difference:
     return Difference("", amount, _ZERO, (Part(reason, amount, row.line),) if amount else ())
 
 
-def _sum(name: str, found: Iterable[Difference]) -> Difference:
+def _sum(name: str, differences: Iterable[Difference]) -> Difference:
     """Add differences up, and the parts that are about the same."""
-    every = list(found)
+    every = list(differences)
     parts: dict[tuple[Reason, str], Part] = {}
-    for part in (part for one in every for part in one.parts):
+    for part in (part for difference in every for part in difference.parts):
         place = part.reason, part.what
         old = parts.get(place)
         parts[place] = (
@@ -415,16 +415,16 @@ def _sum(name: str, found: Iterable[Difference]) -> Difference:
             )
         )
     shown = sorted(
-        (one for one in parts.values() if one.amount_usd or one.billed != one.here),
+        (part for part in parts.values() if part.amount_usd or part.billed != part.here),
         key=lambda one: -abs(one.amount_usd),
     )
     return Difference(
         name,
-        sum((one.billed_usd for one in every), _ZERO),
-        sum((one.computed_usd for one in every), _ZERO),
+        sum((difference.billed_usd for difference in every), _ZERO),
+        sum((difference.computed_usd for difference in every), _ZERO),
         tuple(shown),
-        sum(one.billed_requests for one in every),
-        sum(one.requests for one in every),
+        sum(difference.billed_requests for difference in every),
+        sum(difference.requests for difference in every),
     )
 
 

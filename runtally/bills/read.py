@@ -39,7 +39,11 @@ async def read_comparison(  # noqa: PLR0913, PLR0917  # Both sides, and what the
     """Compare a bill with the runs of its provider over all projects. Raises `DimensionNotTracked` for too many runs on a day."""
     discounts = await select_discounts(control, None)
     since, until = (datetime.combine(day, time(), UTC) for day in (bill.since, bill.until))
-    dropped = [one for one in await snapshots.of_each(lambda one: select_dropped_before(one, None)) if one is not None]
+    dropped = [
+        one
+        for one in await snapshots.of_each(lambda connection: select_dropped_before(connection, None))
+        if one is not None
+    ]
     # Days whose runs are gone, or some of them, have sums by model.
     first = min(until, max([since, *(one.replace(hour=0, minute=0, second=0, microsecond=0) + DAY for one in dropped)]))
     days: Days = defaultdict(list)
@@ -94,7 +98,7 @@ async def _read_runs(
 ) -> None:
     """Read all days at once, or each by itself where they have too many runs together."""
     try:
-        found = await read_priced_alike(snapshots, control, question, discounts)
+        priced_alike = await read_priced_alike(snapshots, control, question, discounts)
     except DimensionNotTracked:
         timeline = question.timeline
         if len(timeline.starts) == 1:
@@ -103,12 +107,12 @@ async def _read_runs(
             one = replace(question, timeline=Timeline.of(TimeSpan(start, start + DAY), BucketWidth.DAY, timeline.now))
             await _read_runs(snapshots, control, one, discounts, days)
         return
-    for row in found:
+    for row in priced_alike:
         days[question.timeline.starts[row.number].date()].append(row)
 
 
 async def _read_sums(snapshots: Snapshots, question: GroupQuestion) -> Iterator[tuple[date, PricedAlike]]:
-    answer = await read_groups([GroupRowReader.of(one) for one in snapshots.every], question)
+    answer = await read_groups([GroupRowReader.of(snapshot) for snapshot in snapshots.every], question)
     return (
         (
             question.timeline.starts[number].date(),

@@ -53,12 +53,12 @@ async def add_reports(  # noqa: PLR0913  # What is stored, by whom and when.
 
     Raises `InvalidBill`, also where another bill of the vendor has one of the days, unless this one `replaces` it.
     """
-    [provider, *others] = sorted({one.provider for one in reports})
+    [provider, *others] = sorted({report.provider for report in reports})
     if others:
         raise InvalidBill(f"The files are of {provider}, {', '.join(others)}: give those of one vendor.")
-    if len({one.digest for one in reports}) < len(reports):
+    if len({report.digest for report in reports}) < len(reports):
         raise InvalidBill("Two of the files are the same.")
-    rows = [row for one in reports for row in one.rows]
+    rows = [row for report in reports for row in report.rows]
     if len({repr(row) for row in rows}) < len(rows):
         raise InvalidBill("The files have the same counts or amounts of a day more than once: give each report once.")
     if len({(row.day, row.begins) for row in rows}) > len({row.day for row in rows}):
@@ -78,7 +78,7 @@ async def add_reports(  # noqa: PLR0913  # What is stored, by whom and when.
         until=until,
         amount_usd=sum(amounts, Decimal(0)) if amounts else None,
         tolerance_usd=tolerance_usd,
-        files=[{"title": one.title, "sha256": one.digest} for one in reports],
+        files=[{"title": report.title, "sha256": report.digest} for report in reports],
         rows=as_stored(rows),
         created_at=now,
         created_by=by.label or by.name,
@@ -175,7 +175,7 @@ def _name(bill: Bill) -> str:
 
 
 def _shown(bill: Bill) -> dict[str, object]:
-    digests = ", ".join(one["sha256"][:12] for one in bill.files)
+    digests = ", ".join(file["sha256"][:12] for file in bill.files)
     amount = None if bill.amount_usd is None else plain(bill.amount_usd)
     return {"amount_usd": amount, "tolerance_usd": bill.tolerance_usd, "files": digests or None}
 

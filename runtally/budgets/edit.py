@@ -25,7 +25,7 @@ MAX_ALERTS = 10
 MAX_BUDGETS = 20
 """Budgets of a project; each is read again whenever runs came."""
 NOTHING_SENT: Mapping[str, str] = {}
-_OF_MODELS = tuple(one.name for one in BY_MODEL)
+_OF_MODELS = tuple(dimension.name for dimension in BY_MODEL)
 # Of several projects together: "Budgets".
 _LOCK = 0x42_75_64_67_65_74_73
 

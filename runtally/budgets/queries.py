@@ -215,7 +215,7 @@ async def select_spent(
     The projects of other databases count for the budgets of teams and over all projects.
     """
     of_several = {id_: teams.get(id_, ()) if id_ else (id_,) for id_ in project_ids if is_of_several(id_)}
-    asked = {one for ids in of_several.values() for one in ids}
+    asked = {id_ for ids in of_several.values() for id_ in ids}
     found = [await _spent(connection, {*project_ids, *asked}, now)]
     if asked:
         found += await gathered(_spent(one, asked, now) for one in others)

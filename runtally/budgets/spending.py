@@ -70,7 +70,7 @@ class BudgetState:
     @property
     def spent_usd(self) -> Decimal:
         """The cost of the costliest value."""
-        return max((one.spent_usd for one in self.spendings), default=Decimal(0))
+        return max((spending.spent_usd for spending in self.spendings), default=Decimal(0))
 
     @property
     def left_usd(self) -> Decimal:
@@ -80,17 +80,18 @@ class BudgetState:
     @property
     def over(self) -> tuple[Spending, ...]:
         """The values that have cost more than the budget."""
-        return tuple(one for one in self.spendings if one.spent_usd > self.terms.amount_usd)
+        return tuple(spending for spending in self.spendings if spending.spent_usd > self.terms.amount_usd)
 
     def reached(self) -> Mapping[int, tuple[Spending, ...]]:
         """Return the values that have reached a percent to alert at, by the highest that each has reached."""
         found: dict[int, tuple[Spending, ...]] = {}
-        for one in self.spendings:
+        for spending in self.spendings:
             percent = max(
-                (each for each in self.terms.alert_percents if self.terms.is_reached(one.spent_usd, each)), default=0
+                (each for each in self.terms.alert_percents if self.terms.is_reached(spending.spent_usd, each)),
+                default=0,
             )
             if percent:
-                found[percent] = (*found.get(percent, ()), one)
+                found[percent] = (*found.get(percent, ()), spending)
         return found
 
 
@@ -104,7 +105,7 @@ async def read_states(  # noqa: PLR0913, PLR0917  # Where its runs are, and how 
 ) -> tuple[BudgetState, ...]:
     """Read the daily and per-value budgets of a project or team, or, for a blank id, those over all projects."""
     terms = await select_terms(connection, project_id)
-    return tuple([await read_state(connection, one, now, names, others, teams) for one in terms])
+    return tuple([await read_state(connection, budget, now, names, others, teams) for budget in terms])
 
 
 async def read_state(  # noqa: PLR0913, PLR0917  # Where its runs are, and how their names are stored.
@@ -134,7 +135,7 @@ async def read_state(  # noqa: PLR0913, PLR0917  # Where its runs are, and how t
     spendings = list[Spending]()
     try:
         for each in (
-            *(replace(terms, project_id=one) for one in _owners(terms, teams)),
+            *(replace(terms, project_id=owner) for owner in _owners(terms, teams)),
             *([replace(terms, value=hashed)] if hashed else ()),
         ):
             groups = await read_groups([GroupRowReader.over(one) for one in connections], _question(each, now))
@@ -169,8 +170,8 @@ def _hash_of(terms: BudgetTerms, names: LiveNames, value: str) -> str | None:
 def _as_one(terms: BudgetTerms, names: LiveNames, spendings: Sequence[Spending]) -> tuple[Spending, ...]:
     """Add up what a value has cost in several projects, and a name and its hash under the name; the costliest comes first."""
     found = dict[str, Spending]()
-    for one in spendings:
-        found[one.value] = found[one.value] + one if one.value in found else one
+    for spending in spendings:
+        found[spending.value] = found[spending.value] + spending if spending.value in found else spending
     for one in tuple(found.values()):
         hashed = _hash_of(terms, names, one.value)
         if hashed in found:

@@ -47,7 +47,7 @@ class CellSnapshots(Snapshots):
 
     @property
     def run_sources(self) -> RunSources:
-        return [RunSource(one.reads.connection, one.cell.archived_runs) for one in self.every]
+        return [RunSource(snapshot.reads.connection, snapshot.cell.archived_runs) for snapshot in self.every]
 
 
 class Cells:
@@ -235,7 +235,7 @@ class Cells:
             for name, url in settings.cell_urls.items():
                 membership = Membership(name, directory)
                 of_cells[name] = await opened.enter_async_context(Connections.opened(url, membership))
-            watches = {name: Watch(one.intake, one.working, one.every) for name, one in of_cells.items()}
+            watches = {name: Watch(cell.intake, cell.working, cell.every) for name, cell in of_cells.items()}
             for watch in watches.values():
                 opened.callback(watch.close)
             further = [watch for name, watch in watches.items() if name != MAIN]

@@ -87,10 +87,10 @@ class ReadsInTurn(Reads):
 
     async def each(self, readings: Sequence[Coroutine[Any, Any, A]]) -> list[A]:
         try:
-            return [await one for one in readings]
+            return [await reading for reading in readings]
         finally:
-            for one in readings:
-                one.close()
+            for reading in readings:
+                reading.close()
 
 
 class CombinedReads(Reads):
@@ -121,7 +121,7 @@ class CombinedReads(Reads):
         """Run a statement; without nested loops, Postgres joins nothing row by row in any of those it is sent with."""
         answer: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
         asked = _Statement(sql, values, has_nested_loops)
-        same = next((one for one in self._asked if one.is_same(asked)), None)
+        same = next((query for query in self._asked if query.is_same(asked)), None)
         if same is None:
             self._asked.append(asked)
         (same or asked).answers.append(answer)
@@ -159,7 +159,7 @@ class CombinedReads(Reads):
             return found
 
         try:
-            return await gathered([run(one) for one in readings])
+            return await gathered([run(reading) for reading in readings])
         except BaseException:
             # One that failed keeps its place until here, so that nothing was sent that would have to be cancelled now.
             self._running -= max(left - 1, 0)
@@ -167,23 +167,23 @@ class CombinedReads(Reads):
 
     async def _forget(self, answer: "asyncio.Future[list[Any]]") -> None:
         """Leave out what nobody waits for any more, because its reading was cancelled."""
-        for one in self._asked:
-            if answer in one.answers:
-                one.answers.remove(answer)
-        self._asked = [one for one in self._asked if one.answers]
+        for query in self._asked:
+            if answer in query.answers:
+                query.answers.remove(answer)
+        self._asked = [query for query in self._asked if query.answers]
         if self._task is not None and not _unanswered(self._sent):
             self._task.cancel()
             await asyncio.wait([self._task])
 
     def _run_if_all_wait(self) -> None:
-        if self._asked and sum(len(one.answers) for one in self._asked) == self._running:
+        if self._asked and sum(len(query.answers) for query in self._asked) == self._running:
             self._sent, self._asked = self._asked, []
             # Not in the reading that asked last, which may be cancelled while others wait.
             self._task = asyncio.create_task(self._run(self._sent))
 
     async def _run(self, asked: Sequence[_Statement]) -> None:
         """Run statements as one, and hand out the rows, or the error, to all that wait."""
-        is_joined_freely = all(one.has_nested_loops for one in asked)
+        is_joined_freely = all(query.has_nested_loops for query in asked)
         try:
             if not is_joined_freely:
                 await self._connection.execute("SET LOCAL enable_nestloop = off")
@@ -222,13 +222,13 @@ async def _ended(tasks: Iterable[asyncio.Task[Any]]) -> None:
 
 
 def _unanswered(asked: Sequence[_Statement]) -> "list[asyncio.Future[list[Any]]]":
-    return [answer for one in asked for answer in one.answers if not answer.done()]
+    return [answer for query in asked for answer in query.answers if not answer.done()]
 
 
 async def _fetch(connection: Connection, asked: Sequence[_Statement]) -> Sequence[list[Any]]:
     if len(asked) == 1:
         return [await connection.fetch(asked[0].sql, *asked[0].values)]
-    values = [value for one in asked for value in one.values]
+    values = [value for query in asked for value in query.values]
     return _apart(await connection.fetch(combined(asked), *values), len(asked))
 
 
@@ -242,7 +242,7 @@ def combined(asked: Sequence[_Statement]) -> str:
         )
         before += len(one.values)
     first, *others = parts
-    joined = "".join(f'\n       FULL JOIN {one} USING ("row number")' for one in others)
+    joined = "".join(f'\n       FULL JOIN {other} USING ("row number")' for other in others)
     return f'SELECT *\n  FROM {first}{joined}\nORDER BY "row number"'
 
 

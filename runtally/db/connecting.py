@@ -81,10 +81,10 @@ async def _first_open(
     return None
 
 
-def _end(one: asyncio.Task[OpenConnection]) -> None:
+def _end(task: asyncio.Task[OpenConnection]) -> None:
     """Close a connection that is not needed any more."""
-    if not one.cancelled() and one.exception() is None:
-        one.result().terminate()
+    if not task.cancelled() and task.exception() is None:
+        task.result().terminate()
 
 
 NO_PASSWORD = "its server refuses the password; correct it in the URL"  # noqa: S105  # A sentence.

@@ -62,8 +62,8 @@ class Watch:
             await self._probe.result()
         except TimeoutError:
             self._found(self._silent())
-            for one in self._databases:
-                one.hang_up()
+            for database in self._databases:
+                database.hang_up()
             # Those that are still connecting.
             deadline = asyncio.get_running_loop().time() + HANG_UP_SECONDS
             while self._opening:
@@ -117,8 +117,8 @@ class Watch:
         if (problem is None) is not (self._problem is None):
             log.warning("cell_is_back" if problem is None else "cell_is_away", cell=self._cell)
         self._problem = problem
-        for one in self._databases:
-            one.know_away(problem)
+        for database in self._databases:
+            database.know_away(problem)
 
 
 async def _ask(database: Database) -> None:

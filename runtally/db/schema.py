@@ -54,7 +54,7 @@ async def is_current(connection: Connection) -> bool:
 
 async def are_current(connection: Connection, *histories: History) -> bool:
     """Return whether the database has the newest version of these histories."""
-    return all([await version_of(connection, one) == newest(one) for one in histories])
+    return all([await version_of(connection, history) == newest(history) for history in histories])
 
 
 async def is_pending(connection: Connection) -> bool:
@@ -73,7 +73,7 @@ async def is_behind(connection: Connection, history: History) -> bool:
 
 async def advice(connection: Connection) -> str:
     """Return what to do about tables that are not those of this code, as the rest of a sentence."""
-    found = [(await version_of(connection, one), newest(one)) for one in HISTORIES]
+    found = [(await version_of(connection, history), newest(history)) for history in HISTORIES]
     if any(version is not None and version > needed for version, needed in found):
         return "tables are those of a newer version of Runtally; use that one, or restore a backup from before it"
     return "tables are not those of this version; run `runtally migrate`"

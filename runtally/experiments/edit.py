@@ -52,7 +52,7 @@ async def get(session: AsyncSession, project_id: str, experiment_id: str) -> Exp
 def rule_of(experiment: Experiment) -> Rule:
     return Rule(
         Window(experiment.window_runs, experiment.window_hours),
-        Thresholds(**{one.name: getattr(experiment, one.name) for one in fields(Thresholds)}),
+        Thresholds(**{field.name: getattr(experiment, field.name) for field in fields(Thresholds)}),
     )
 
 

@@ -35,8 +35,8 @@ async def select_experiments(
 ) -> tuple[Measured, ...]:
     """Read the same as `queries.select_experiments`; the connection must be that of a snapshot."""
     large = await queries.select_large(connection, keys, few=FEW_RUNS, most=MAX_WINDOWS)
-    known = {(one.project_id, one.id) for one in large}
-    others = await queries.select_experiments(connection, now, [one for one in keys if one not in known])
+    known = {(experiment.project_id, experiment.id) for experiment in large}
+    others = await queries.select_experiments(connection, now, [key for key in keys if key not in known])
     measured = await _measured(connection, memo, now, large) if large else ()
     return tuple(sorted((*others, *measured), key=lambda one: (one.project_id, one.id)))
 
@@ -45,7 +45,7 @@ async def _measured(
     connection: Connection, memo: DayMemo, now: datetime, large: Sequence[Measured]
 ) -> Iterable[Measured]:
     midnight = start_of_day(now)
-    windows = [_span(one, now) for one in large]
+    windows = [_span(experiment, now) for experiment in large]
     before_today = midnight - _MOMENT
     begun = [window._replace(since=max(window.since or before_today, before_today)) for window in windows]
     today = await queries.select_spans(connection, begun)
@@ -66,13 +66,13 @@ async def _read_days(
     """Return the remembered days of each window, the newest first. Days of a window may be missing."""
     versions = await _versions(connection, large, midnight)
 
-    async def of(one: Measured) -> Sequence[Day]:
+    async def of(measured: Measured) -> Sequence[Day]:
         async def read() -> Sequence[Day]:
-            return await queries.select_days(connection, _span(one, now)._replace(until=midnight))
+            return await queries.select_days(connection, _span(measured, now)._replace(until=midnight))
 
-        return await memo.of(("days", midnight, _key(one)), versions.get(one.project_id), now, read)
+        return await memo.of(("days", midnight, _key(measured)), versions.get(measured.project_id), now, read)
 
-    return [await of(one) for one in large]
+    return [await of(experiment) for experiment in large]
 
 
 def _combine(
@@ -90,13 +90,13 @@ def _combine(
 
 
 def _stats(parts: Sequence[ExactTotals], rule: Rule) -> Stats:
-    runs = sum(one.totals.runs for one in parts)
-    latencies = sorted(chain.from_iterable(one.latencies for one in parts))
+    runs = sum(part.totals.runs for part in parts)
+    latencies = sorted(chain.from_iterable(part.latencies for part in parts))
     return Stats(
         runs=runs,
-        failed=sum(one.totals.failed for one in parts),
-        unpriced=sum(one.totals.unpriced for one in parts),
-        cost_usd=reduce(_CONTEXT.add, (one.totals.cost_usd for one in parts), Decimal(0)),
+        failed=sum(part.totals.failed for part in parts),
+        unpriced=sum(part.totals.unpriced for part in parts),
+        cost_usd=reduce(_CONTEXT.add, (part.totals.cost_usd for part in parts), Decimal(0)),
         # The rank that Postgres's percentile_disc uses.
         p95_latency_ms=latencies[ceil(0.95 * len(latencies)) - 1] if latencies else None,
         is_partial=rule.window.runs is None and runs >= MAX_WINDOW_RUNS,
@@ -115,4 +115,6 @@ def _key(experiment: Measured) -> tuple[str, str, str, Window]:
 
 
 async def _versions(connection: Connection, experiments: Sequence[Measured], until: datetime) -> dict[str, str]:
-    return await select_versions(connection, sorted({one.project_id for one in experiments}), _FIRST, until)
+    return await select_versions(
+        connection, sorted({experiment.project_id for experiment in experiments}), _FIRST, until
+    )

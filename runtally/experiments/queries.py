@@ -71,7 +71,7 @@ ORDER BY (project_id, id) IN (SELECT * FROM unnest($2::text[], $3::text[])) DESC
 """
 
 _RULE = f"""experiment.project_id, experiment.id, badge_token, window_runs, window_hours,
-       {", ".join(one.name for one in fields(Thresholds))}"""
+       {", ".join(field.name for field in fields(Thresholds))}"""
 
 SELECT_EXPERIMENTS = f"""
 SELECT {_RULE}, judged.*
@@ -260,7 +260,7 @@ async def select_latencies(
 
 def _measured(row: asyncpg.Record, *, has_stats: bool) -> Measured:
     window = Window(row["window_runs"], row["window_hours"])
-    thresholds = Thresholds(**{one.name: row[one.name] for one in fields(Thresholds)})
+    thresholds = Thresholds(**{field.name: row[field.name] for field in fields(Thresholds)})
     stats = _stats(row, has_run_limit=window.runs is not None) if has_stats else Stats()
     return Measured(row["project_id"], row["id"], Rule(window, thresholds), stats, row["badge_token"])
 

@@ -119,5 +119,5 @@ async def read_arm(connection: Connection, project_id: str, experiment_id: str, 
 
 async def _p95(connection: Connection, project_id: str, experiment_id: str, since: datetime, runs: int) -> Estimate:
     shares = [share for share in estimate.ranks(runs) if share <= 1]
-    found = await queries.select_latencies(connection, project_id, experiment_id, since, shares)
-    return estimate.percentile(found, runs)
+    latencies = await queries.select_latencies(connection, project_id, experiment_id, since, shares)
+    return estimate.percentile(latencies, runs)

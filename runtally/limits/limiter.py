@@ -147,7 +147,7 @@ class Limiter:
             self._task = None
 
     async def _ask_store(self, rate: Rate, waiting: Sequence[_Waiting]) -> None:
-        wanted = Counter(one.key for one in waiting)
+        wanted = Counter(request.key for request in waiting)
         try:
             with self._breaker.calling():
                 grants = await self._store.take(rate, wanted)
@@ -172,10 +172,10 @@ class Limiter:
 
 def _tell(rate: Rate, waiting: Sequence[_Waiting], grants: Mapping[str, Grant]) -> None:
     turns: Counter[str] = Counter()
-    for one in waiting:
-        turns[one.key] += 1
-        if not one.answer.done():
-            one.answer.set_result(_decision(rate, grants[one.key], turns[one.key]))
+    for request in waiting:
+        turns[request.key] += 1
+        if not request.answer.done():
+            request.answer.set_result(_decision(rate, grants[request.key], turns[request.key]))
 
 
 def _fail(waiting: Sequence[_Waiting], error: Exception) -> None:
@@ -183,9 +183,9 @@ def _fail(waiting: Sequence[_Waiting], error: Exception) -> None:
     known = isinstance(error, StoreUnavailable)
     if not known:
         log.error("limits_failed", error=type(error).__name__, exc_info=error)
-    for one in waiting:
-        if not one.answer.done():
-            one.answer.set_exception(StoreUnavailable(str(error)) if known else RuntallyError())
+    for request in waiting:
+        if not request.answer.done():
+            request.answer.set_exception(StoreUnavailable(str(error)) if known else RuntallyError())
 
 
 def _decision(rate: Rate, grant: Grant, turn: int) -> Decision:

@@ -52,7 +52,7 @@ def type_of(annotation: Any) -> "DataType":  # noqa: ANN401  # Any annotation.
     """Return the column type for a field of this type."""
     from arro3.core import DataType  # noqa: PLC0415  # As above.
 
-    kind = next((one for one in get_args(annotation) if one is not type(None)), annotation)
+    kind = next((kind for kind in get_args(annotation) if kind is not type(None)), annotation)
     makers: dict[object, Callable[[], DataType]] = {
         bool: DataType.bool,
         int: DataType.int64,

@@ -410,9 +410,9 @@ def usage_object(value: Value) -> Found:
 _PYTHON = re.compile(r"'([^'\\]*)'|\b(?:None|True|False)\b")
 
 
-def _as_json(found: re.Match[str]) -> str:
+def _as_json(match: re.Match[str]) -> str:
     names = {"None": "null", "True": "true", "False": "false"}
-    return names.get(found[0]) or msgspec.json.encode(found[1]).decode()
+    return names.get(match[0]) or msgspec.json.encode(match[1]).decode()
 
 
 def literal(value: Value) -> Found:

@@ -64,8 +64,8 @@ class BulkChange:
         found["unit_rates"] = rates_text({name: rates[name] for name in FURTHER if name in rates}) or None
         if self.columns == ALL_COLUMNS:
             variants = (
-                replace(one, rates={name: self.amount(usd) or Decimal(0) for name, usd in one.rates.items()})
-                for one in read_variants(entry.variants)
+                replace(variant, rates={name: self.amount(usd) or Decimal(0) for name, usd in variant.rates.items()})
+                for variant in read_variants(entry.variants)
             )
             found["variants"] = variants_text(variants) or None
         return found
@@ -84,7 +84,7 @@ class Planned:
         """The amounts that change: column or unit, before and after."""
         before, after = (dict(amounts_of(one)) for one in (self.entry, self.draft))
         pairs = ((name, before.get(name), after.get(name)) for name in ALL_COLUMNS)
-        return tuple(one for one in pairs if one[1] != one[2])
+        return tuple(pair for pair in pairs if pair[1] != pair[2])
 
     @property
     def is_scheduled(self) -> bool:
@@ -127,11 +127,11 @@ async def find(session: AsyncSession, ids: Sequence[int]) -> Sequence[PriceEntry
     if not ids or len(ids) > MAX_ENTRIES:
         why = f"Select at most {MAX_ENTRIES} prices." if ids else "Select the prices to change."
         raise InvalidPrice.at("entry", why)
-    found = {one.id: one for one in await session.exec(select(PriceEntry).where(col(PriceEntry.id).in_(ids)))}
-    missing = next((one for one in ids if one not in found), None)
+    found = {entry.id: entry for entry in await session.exec(select(PriceEntry).where(col(PriceEntry.id).in_(ids)))}
+    missing = next((id_ for id_ in ids if id_ not in found), None)
     if missing is not None:
         raise InvalidPrice.at("entry", f"There is no price {missing} any more. Search again.")
-    return [found[one] for one in dict.fromkeys(ids)]
+    return [found[id_] for id_ in dict.fromkeys(ids)]
 
 
 async def schedule(
@@ -170,8 +170,8 @@ def _problem(entry: PriceEntry, start: datetime) -> str | None:
 
 def _too_much(draft: Draft) -> str | None:
     amounts = [usd for _, usd in amounts_of(draft)]
-    amounts += [usd for one in read_variants(draft.variants) for usd in one.rates.values()]
-    return "The new amount is too high." if any(one >= MAX_AMOUNT for one in amounts) else None
+    amounts += [usd for variant in read_variants(draft.variants) for usd in variant.rates.values()]
+    return "The new amount is too high." if any(amount >= MAX_AMOUNT for amount in amounts) else None
 
 
 def _number(text: str) -> Decimal | None:

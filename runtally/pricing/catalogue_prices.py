@@ -207,7 +207,7 @@ def _rates(provider: str, model: str, price: ModelPrice, above: int) -> Mapping[
 def _starts(prices: Iterable[ModelPrice]) -> list[int]:
     """Return the numbers of input tokens above which any price changes, with 0."""
     values = (getattr(price, key) for price in prices for key in _priced_by(price) if key in PRICES or key in _UNITS)
-    return sorted({0, *(tier.start for one in values if isinstance(one, TieredPrices) for tier in one.tiers)})
+    return sorted({0, *(tier.start for value in values if isinstance(value, TieredPrices) for tier in value.tiers)})
 
 
 def _amounts(provider: str, price: ModelPrice, above: int) -> Amounts:

@@ -141,7 +141,7 @@ class Price:
     """The prices of variants that were asked for, because runs with a tier are many."""
 
     def __post_init__(self) -> None:
-        by_time = any(one.is_for_some_times for one in self.variants)
+        by_time = any(variant.is_for_some_times for variant in self.variants)
         object.__setattr__(self, "varies_by_time", by_time)
 
 
@@ -187,7 +187,7 @@ def price_for_run(price: Price, tier: str | None, region: str | None, at: dateti
     if tier is None and (not price.variants or (region is None and not price.varies_by_time)):
         return price
     variants = price.variants
-    held = tuple(place for place, one in enumerate(variants) if one.holds(tier, region, at, input_tokens))
+    held = tuple(place for place, variant in enumerate(variants) if variant.holds(tier, region, at, input_tokens))
     estimated = price.estimated or (tier is not None and not any(variants[place].tiers for place in held))
     if not held and estimated == price.estimated:
         return price
@@ -198,8 +198,11 @@ def price_for_run(price: Price, tier: str | None, region: str | None, at: dateti
 
 
 def _price_of(price: Price, held: tuple[Variant, ...], estimated: bool) -> Price:  # noqa: FBT001  # As it is kept.
-    taken = [one for one in held if not one.tiers and not one.regions]
-    by_tier, by_region = [one for one in held if one.tiers], [one for one in held if one.regions and not one.tiers]
+    taken = [variant for variant in held if not variant.tiers and not variant.regions]
+    by_tier, by_region = (
+        [variant for variant in held if variant.tiers],
+        [variant for variant in held if variant.regions and not variant.tiers],
+    )
     varied, steps = _varied(price, taken, estimated=estimated), []
     for name, more in (("tier", by_tier), ("region", by_region)):
         if more:
@@ -213,10 +216,10 @@ def _price_of(price: Price, held: tuple[Variant, ...], estimated: bool) -> Price
 def _varied(price: Price, variants: Iterable[Variant], *, estimated: bool) -> Price:
     """Return the price with the rates that variants name, the first one first, times the product of their factors."""
     factor, named = Fraction(1), dict[str, int]()
-    for one in variants:
-        if one.factor is not None:
-            factor *= Fraction(one.factor)
-        for name, usd in one.rates.items():
+    for variant in variants:
+        if variant.factor is not None:
+            factor *= Fraction(variant.factor)
+        for name, usd in variant.rates.items():
             named.setdefault(name, pico_per_unit(LINES[name], usd))
     if price.percent_off is not None:
         named = {name: round(pico * _left(price.percent_off)) for name, pico in named.items()}

@@ -200,7 +200,7 @@ def _names(field_name: str, values: list[str]) -> Iterator[tuple[str, object]]:
 
 def _hours(values: list[str]) -> Iterator[tuple[str, object]]:
     windows = [_WINDOW.fullmatch(value) for value in values]
-    found = [tuple(map(int, one.groups())) for one in windows if one]
+    found = [tuple(map(int, window.groups())) for window in windows if window]
     spans = [(60 * a + b, 60 * c + d) for a, b, c, d in found]
     if len(spans) < len(values) or any(start == end or end > MINUTES_A_DAY for start, end in spans):
         raise InvalidRates("Give hours in UTC such as 01:00-04:00, with blanks between several.")

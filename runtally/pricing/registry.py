@@ -100,15 +100,15 @@ async def list_in_use(
     counted.
     """
     since = now - USED_WITHIN
-    own = await snapshots.of_each(lambda one: queries.select_used_models_of(one, since, book.with_prices))
+    own = await snapshots.of_each(lambda connection: queries.select_used_models_of(connection, since, book.with_prices))
     # Use by projects with prices of their own counts as theirs alone.
-    uses: list[tuple[str | None, UsedModel, int]] = [(None, one, one.runs) for one in models]
+    uses: list[tuple[str | None, UsedModel, int]] = [(None, model, model.runs) for model in models]
     for owner, one in (used for of_one in own for used in of_one):
         uses += [(None, one, -one.runs), (owner, one, one.runs)]
     runs: Counter[int] = Counter()
     longest: dict[int, set[int]] = defaultdict(set)
-    for project_id, one, number in uses:
-        price, long = (book.price_for(one.provider, one.model, now, tokens, project_id) for tokens in (0, MANY_TOKENS))
+    for project_id, use, number in uses:
+        price, long = (book.price_for(use.provider, use.model, now, tokens, project_id) for tokens in (0, MANY_TOKENS))
         if price is not None:
             runs[price.id] += number
             if long is not None and long.id != price.id:
@@ -122,14 +122,16 @@ async def list_in_use(
 
 async def list_used_models(snapshots: Snapshots, now: datetime) -> list[UsedModel]:
     """List the models that were used lately, in all projects together, the most used first, up to `MAX_MODELS`."""
-    first, *others = await snapshots.of_each(lambda one: queries.select_used_models(one, now - USED_WITHIN))
+    first, *others = await snapshots.of_each(
+        lambda connection: queries.select_used_models(connection, now - USED_WITHIN)
+    )
     if not others:
         return [*first]
     found: dict[tuple[str, str], UsedModel] = {}
     for one in (used for of_one in (first, *others) for used in of_one):
         key = one.provider, one.model
         found[key] = found[key] + one if key in found else one
-    return nsmallest(queries.MAX_MODELS, found.values(), key=lambda one: (-one.runs, one.provider, one.model))
+    return nsmallest(queries.MAX_MODELS, found.values(), key=lambda model: (-model.runs, model.provider, model.model))
 
 
 def unpriced_of(
@@ -141,10 +143,10 @@ def unpriced_of(
     """
     direct = {name.casefold() for name in direct_providers}
     return tuple(
-        one
-        for one in models
-        if book.price_for(one.provider, one.model, now, 0) is None
-        and (one.unpriced or one.provider.casefold() not in direct)
+        model
+        for model in models
+        if book.price_for(model.provider, model.model, now, 0) is None
+        and (model.unpriced or model.provider.casefold() not in direct)
     )
 
 
@@ -156,10 +158,10 @@ async def list_priced_by(
     The runs must be long enough for the entry's tier.
     """
     found = []
-    for one in await list_used_models(snapshots, now):
-        price = book.price_for(one.provider, one.model, now, entry.above_input_tokens + 1, entry.project_id)
+    for model in await list_used_models(snapshots, now):
+        price = book.price_for(model.provider, model.model, now, entry.above_input_tokens + 1, entry.project_id)
         if price is not None and price.id == entry.id:
-            found.append(one)
+            found.append(model)
     return tuple(found[:MAX_USED])
 
 
@@ -201,5 +203,5 @@ def covered_by(names: Names, used: Iterable[UsedModel]) -> Covered:
         demand_expression(names.pattern)
     price = Price(0, names.provider, names.model, 0, Rates.of(), estimated=False)
     index = PriceIndex([PriceCandidate(price, names.aliases, names.match, names.pattern)])
-    seen = [one for one in used if canonical(one.provider) == canonical(names.provider)]
-    return Covered(tuple(one for one in seen if index.find(one.provider, one.model)), len(seen))
+    seen = [model for model in used if canonical(model.provider) == canonical(names.provider)]
+    return Covered(tuple(model for model in seen if index.find(model.provider, model.model)), len(seen))

@@ -233,25 +233,27 @@ class Verifier:
             await self._verify_project(project_id, found, now, repair=repair)
         return found
 
-    async def _verify_project(self, project_id: str, found: Verification, now: datetime, *, repair: bool) -> None:
+    async def _verify_project(
+        self, project_id: str, verification: Verification, now: datetime, *, repair: bool
+    ) -> None:
         # Both are read as of one moment, so that a run that is archived meanwhile is in exactly one of them.
         async with self.live.snapshot() as live:
             live_days = await _days(live, SELECT_LIVE_DAYS, project_id)
             files = await self.archive.files_in(live, project_id, None, None) if self.archive else []
         async with self.reporting.connection() as reporting:
             reported_days = await select_reported_days(reporting, project_id)
-        found.projects += 1
+        verification.projects += 1
         differing: dict[date, Counter[Kind]] = {}
         for day, sums in live_days.items():
             reported = reported_days.get(day, DaySums())
-            found.days += 1
-            found.runs += sums.runs
+            verification.days += 1
+            verification.runs += sums.runs
             if sums != reported:
                 difference = DayDifference(project_id, day, sums, reported, ())
                 async with self.live.connection() as live:
                     # Otherwise a long queue would be read in full for each chunk of runs.
                     await expand_project(live, project_id, now)
-                differing[day] = await self._verify_day(difference, found, now if repair else None)
+                differing[day] = await self._verify_day(difference, verification, now if repair else None)
 
         if self.archive is None or not files:
             return
@@ -261,22 +263,26 @@ class Verifier:
             reported_days = await select_reported_days(reporting, project_id)
         for day, of_archive in archived.items():
             live_sums, reported = live_days.get(day, DaySums()), reported_days.get(day, DaySums())
-            _count_archived(found, (project_id, day), of_archive, live_sums, reported, differing.get(day, Counter()))
+            _count_archived(
+                verification, (project_id, day), of_archive, live_sums, reported, differing.get(day, Counter())
+            )
 
-    async def _verify_day(self, day: DayDifference, found: Verification, repair_at: datetime | None) -> Counter[Kind]:
+    async def _verify_day(
+        self, day: DayDifference, verification: Verification, repair_at: datetime | None
+    ) -> Counter[Kind]:
         """Look for the live runs of a day that differ. Returns how many, by kind."""
         first: list[RunDifference] = []
         kinds: Counter[Kind] = Counter()
         async for differences in self._differences(day.project_id, day.day):
             first += differences[: SHOWN_RUNS - len(first)]
             kinds.update(difference.kind for difference in differences)
-            found.queues.update(difference.queue for difference in differences)
+            verification.queues.update(difference.queue for difference in differences)
             if repair_at is not None:
-                found.repaired += await self._repair(day.project_id, differences, repair_at)
-        found.kinds += kinds
-        found.kept += max(day.reported.runs - day.live.runs + kinds[Kind.MISSING], 0)
-        if first and len(found.first) < SHOWN_DAYS:
-            found.first.append(DayDifference(day.project_id, day.day, day.live, day.reported, tuple(first)))
+                verification.repaired += await self._repair(day.project_id, differences, repair_at)
+        verification.kinds += kinds
+        verification.kept += max(day.reported.runs - day.live.runs + kinds[Kind.MISSING], 0)
+        if first and len(verification.first) < SHOWN_DAYS:
+            verification.first.append(DayDifference(day.project_id, day.day, day.live, day.reported, tuple(first)))
         return kinds
 
     async def _differences(self, project_id: str, day: date) -> AsyncIterator[list[RunDifference]]:
@@ -313,7 +319,7 @@ class Verifier:
 
 
 def _count_archived(  # noqa: PLR0913, PLR0917  # What each place has of a day.
-    found: Verification,
+    verification: Verification,
     day: tuple[str, date],
     archived: Sums,
     live: DaySums,
@@ -326,10 +332,10 @@ def _count_archived(  # noqa: PLR0913, PLR0917  # What each place has of a day.
     """
     expected = Sums(*map(add, archived, live[:4]))
     missing = max(expected.runs - differing[Kind.MISSING] - reported.runs, 0)
-    found.archived += archived.runs
-    found.archived_missing += missing
+    verification.archived += archived.runs
+    verification.archived_missing += missing
     if missing or (not differing and expected.runs == reported.runs and expected != reported[:4]):
-        found.archived_days.append(day)
+        verification.archived_days.append(day)
 
 
 def _differing(

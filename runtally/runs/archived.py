@@ -46,11 +46,15 @@ _MOMENT = timedelta(microseconds=1)
 # A trace takes no longer.
 _AROUND = timedelta(days=1)
 _FIELDS = msgspec.structs.fields(StoredRun)
-_TIMES = {one.name for one in _FIELDS if datetime in (one.type, *get_args(one.type))}
+_TIMES = {field.name for field in _FIELDS if datetime in (field.type, *get_args(field.type))}
 _OBJECTS = ("units", "metadata")
 _COLUMNS = ", ".join(
-    f"epoch_us({one.name})" if one.name in _TIMES else f"{one.name}::text" if one.name in _OBJECTS else one.name
-    for one in _FIELDS
+    f"epoch_us({field.name})"
+    if field.name in _TIMES
+    else f"{field.name}::text"
+    if field.name in _OBJECTS
+    else field.name
+    for field in _FIELDS
 )
 
 
@@ -97,7 +101,7 @@ async def walk(  # noqa: PLR0913  # Which runs, from where on, and how many.
         stop = Place(edge + _MOMENT if is_older else edge, "", "")
         # Where files overlap the next may begin before the position: a walk that stopped there would never go on.
         is_beyond = place is None or (stop < place if is_older else stop > place)
-        if sum(one.size_bytes for one in files[: taken * 2]) > WALKED_BYTES and is_beyond:
+        if sum(file.size_bytes for file in files[: taken * 2]) > WALKED_BYTES and is_beyond:
             return Scan(runs, stop)
         taken *= 2
     return Scan()
@@ -182,18 +186,18 @@ def _times(
     since, until = run_filter.starts_at(now), run_filter.ends_at(now)
     at = None if position.place is None else position.place.occurred_at
     if position.direction is Direction.OLDER:
-        starts = [one for one in (since, end) if one is not None]
-        ends = [one for one in (until, at + _MOMENT if at else None) if one is not None]
+        starts = [moment for moment in (since, end) if moment is not None]
+        ends = [moment for moment in (until, at + _MOMENT if at else None) if moment is not None]
     else:
-        starts = [one for one in (since, at) if one is not None]
-        ends = [one for one in (until, end + _MOMENT if end else None) if one is not None]
+        starts = [moment for moment in (since, at) if moment is not None]
+        ends = [moment for moment in (until, end + _MOMENT if end else None) if moment is not None]
     return max(starts, default=None), min(ends, default=None)
 
 
 def _in_order(files: Sequence[KeptFile], direction: Direction) -> list[KeptFile]:
     if direction is Direction.OLDER:
-        return sorted(files, key=lambda one: one.last_at, reverse=True)
-    return sorted(files, key=lambda one: one.first_at)
+        return sorted(files, key=lambda file: file.last_at, reverse=True)
+    return sorted(files, key=lambda file: file.first_at)
 
 
 async def _stored(rows: Rows) -> tuple[StoredRun, ...]:
@@ -202,7 +206,7 @@ async def _stored(rows: Rows) -> tuple[StoredRun, ...]:
 
 
 def _stored_run(row: Sequence[Any]) -> StoredRun:
-    values = {one.name: value for one, value in zip(_FIELDS, row, strict=True)}
+    values = {field.name: value for field, value in zip(_FIELDS, row, strict=True)}
     for name in _TIMES:
         if values[name] is not None:
             values[name] = read_time(values[name])

@@ -215,13 +215,13 @@ def _percentile(latencies: Latencies, rank: float) -> Estimate:
 def _add(
     figure: Figure,
     value: float,
-    found: Estimate | None,
+    estimate: Estimate | None,
     values: dict[Figure, float],
     estimates: dict[Figure, Estimate],
 ) -> None:
     values[figure] = value
-    if found is not None:
-        estimates[figure] = found
+    if estimate is not None:
+        estimates[figure] = estimate
 
 
 def have_runs_in_common(first: tuple[RunFilter, TimeSpan], second: tuple[RunFilter, TimeSpan]) -> bool:

@@ -143,14 +143,14 @@ def _runs_sql(found: Conditions, question: GroupQuestion, span: TimeSpan, varyin
    WHERE {conditions}"""
 
 
-def _is_of(found: Conditions, column: str, names: Sequence[object], kind: str) -> str:
+def _is_of(conditions: Conditions, column: str, names: Sequence[object], kind: str) -> str:
     """SQL of a value where a column has one of these names; NULL elsewhere."""
-    return f"CASE WHEN {column} = ANY ({found.value(list(names), kind)}) THEN {{}} END"
+    return f"CASE WHEN {column} = ANY ({conditions.value(list(names), kind)}) THEN {{}} END"
 
 
-def _moment(found: Conditions, minutes: Sequence[int]) -> str:
+def _moment(conditions: Conditions, minutes: Sequence[int]) -> str:
     """SQL of the weekday and the hours of a run, as a number; whatever the time zone of the connection."""
-    epoch, bounds = "date_part('epoch', occurred_at)", found.value(list(minutes), "integer[]")
+    epoch, bounds = "date_part('epoch', occurred_at)", conditions.value(list(minutes), "integer[]")
     of_day = f"width_bucket((floor({epoch} / 60)::bigint % 1440)::integer, {bounds})"
     return f"floor({epoch} / 86400)::bigint % 7 * 10000 + {of_day}"
 
@@ -181,5 +181,5 @@ _COUNTS = ", ".join(
     for kind in TOKEN_KINDS
 )
 _ARE_WHOLE = " AND ".join(f"{_unit_sql(unit)} % 1 = 0" for unit in FURTHER_UNITS if unit.measured is Measured.SECONDS)
-_CAN_BE_ADDED = f"""CASE WHEN units IS NULL THEN {" AND ".join(_fit(one, has_units=False) for one in WHOLES)}
-              ELSE {" AND ".join((*(_fit(one, has_units=True) for one in WHOLES), _ARE_WHOLE))} END"""
+_CAN_BE_ADDED = f"""CASE WHEN units IS NULL THEN {" AND ".join(_fit(whole, has_units=False) for whole in WHOLES)}
+              ELSE {" AND ".join((*(_fit(whole, has_units=True) for whole in WHOLES), _ARE_WHOLE))} END"""

@@ -82,7 +82,7 @@ class GroupLines:
 
     @property
     def cost_usd(self) -> Decimal:
-        return sum((one.amount_usd for one in self.lines.values()), _ZERO)
+        return sum((line.amount_usd for line in self.lines.values()), _ZERO)
 
     @property
     def sorted(self) -> list[tuple[str, LineSum]]:
@@ -115,8 +115,8 @@ class CostLines:
     def total(self) -> GroupLines:
         """The lines of all runs; meaningless for groups that overlap."""
         found = GroupLines()
-        for one in self.groups.values():
-            found.merge(one)
+        for group in self.groups.values():
+            found.merge(group)
         return found
 
 
@@ -130,7 +130,7 @@ async def read_cost_lines(snapshots: Snapshots, control: Connection, question: G
     rows = await read_priced_alike(snapshots, control, question, discounts)
     ids = sorted({row.entry_id for row in rows if row.entry_id is not None})
     entries = {one.price.id: one for one in await select_candidates_of(control, ids)}
-    lacks_some = any(await snapshots.of_each(lambda one: lacks_runs(one, question)))
+    lacks_some = any(await snapshots.of_each(lambda connection: lacks_runs(connection, question)))
     stored = await _stored(snapshots, question) if lacks_some else {}
     return _answer(question, rows, stored, partial(_add_lines, entries=entries, discounts=discounts))
 
@@ -140,7 +140,9 @@ async def read_priced_alike(
 ) -> list[PricedAlike]:
     """Add up the runs of each bucket and group that one price holds for. Raises `DimensionNotTracked` where there are too many."""
     varying = _varying(await select_variants(control), discounts)
-    found = await gathered(_rows(one, question, varying, is_added=len(snapshots.every) > 1) for one in snapshots.every)
+    found = await gathered(
+        _rows(snapshot, question, varying, is_added=len(snapshots.every) > 1) for snapshot in snapshots.every
+    )
     return [row for of_one in found for row in of_one]
 
 
@@ -185,34 +187,43 @@ def _varying(variants: Mapping[int, str], discounts: Iterable[Discount]) -> Vary
         tuple(sorted({minute for _, one in timed for window in one.hours for minute in window})),
         tuple(sorted({id_ for id_, _ in lengths})),
         tuple(sorted({length for _, length in lengths})),
-        tuple(sorted({one.project_id for one in discounts})),
-        tuple(sorted({at for one in discounts for at in (one.effective_from, one.effective_to) if at is not None})),
+        tuple(sorted({discount.project_id for discount in discounts})),
+        tuple(
+            sorted(
+                {
+                    at
+                    for discount in discounts
+                    for at in (discount.effective_from, discount.effective_to)
+                    if at is not None
+                }
+            )
+        ),
     )
 
 
 def _add_lines(
-    found: GroupLines, row: PricedAlike, *, entries: Mapping[int, PriceCandidate], discounts: Sequence[Discount]
+    lines: GroupLines, row: PricedAlike, *, entries: Mapping[int, PriceCandidate], discounts: Sequence[Discount]
 ) -> None:
     """Add the lines of runs that are priced alike."""
-    found.runs += row.runs
-    found.unpriced += row.runs - row.priced
+    lines.runs += row.runs
+    lines.unpriced += row.runs - row.priced
     if row.entry_id is None:
         if row.priced:
-            found.add(REPORTED, row.cost_usd)
+            lines.add(REPORTED, row.cost_usd)
         return
     entry, rest = entries.get(row.entry_id), row.cost_usd
     if entry is not None:
         price = entry.price
         if entry.project_id is None and row.project_id is not None and row.provider is not None:
-            of_project = [one for one in discounts if one.project_id == row.project_id]
+            of_project = [discount for discount in discounts if discount.project_id == row.project_id]
             price = less_discount(price, of_project, row.provider, row.at)
         for line in lines_of(row.usage, price_for_run(price, row.tier, row.region, row.at, row.input_tokens)):
             # A fee is for each run; all other amounts follow from the sums.
             amount_usd = line.amount_usd * row.runs if line.name == "request" else line.amount_usd
-            found.add(line.name, amount_usd, line.quantity if line.kind else row.runs)
+            lines.add(line.name, amount_usd, line.quantity if line.kind else row.runs)
             rest -= amount_usd
     if rest:
-        found.add(CHANGED, rest)
+        lines.add(CHANGED, rest)
 
 
 async def lacks_runs(connection: Connection, question: GroupQuestion) -> bool:
@@ -229,7 +240,7 @@ async def _stored(snapshots: Snapshots, question: GroupQuestion) -> Mapping[Slic
             "or group and filter by no more than provider and model, and their cost is a line of its own."
         )
     sums = replace(question, measures=("runs", "unpriced", "cost_usd"), limit=MAX_ROWS, latencies=LatencyDetail.NONE)
-    answer = await read_groups([GroupRowReader.of(one) for one in snapshots.every], sums)
+    answer = await read_groups([GroupRowReader.of(snapshot) for snapshot in snapshots.every], sums)
     return {place: one.totals for place, one in answer.slices.items()}
 
 

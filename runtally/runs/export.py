@@ -151,10 +151,10 @@ async def _read(
         yield await _sorted(sources, run_filter, now, part.order, part.skipped)
         return
     # Before the first byte is sent.
-    await gathered(_check_archive(one, run_filter, now) for one in sources)
+    await gathered(_check_archive(source, run_filter, now) for source in sources)
     place, has_more = part.place, True
     while has_more:
-        first, *others = await gathered(_chunk(one, run_filter, now, place) for one in sources)
+        first, *others = await gathered(_chunk(source, run_filter, now, place) for source in sources)
         chunk = first
         for more in others:
             chunk = merged(chunk, more, Direction.OLDER)
@@ -171,7 +171,8 @@ async def _sorted(
 ) -> Sequence[StoredRun]:
     async with AsyncExitStack() as stack:
         opened = [
-            RunSource(await stack.enter_async_context(one.reading.for_downloads()), one.archive) for one in sources
+            RunSource(await stack.enter_async_context(source.reading.for_downloads()), source.archive)
+            for source in sources
         ]
         found = await read_part(opened, run_filter, now, order, skipped, MOST_SORTED)
     if found.problem is not None:

@@ -223,7 +223,7 @@ class Failures:
         runs = Counter[str | None]()
         for (kind, _), count in self.counts.by_bucket.items():
             runs[kind] += count
-        return dict(sorted(runs.items(), key=lambda one: (one[0] == OTHER, -one[1], one[0] is None, one[0] or "")))
+        return dict(sorted(runs.items(), key=lambda run: (run[0] == OTHER, -run[1], run[0] is None, run[0] or "")))
 
 
 async def read_failures(connection: Connection, project_id: str, window: Window) -> Failures:
@@ -233,9 +233,9 @@ async def read_failures(connection: Connection, project_id: str, window: Window)
     )
     since = await find_bound(connection, failed, window.now, MAX_FAILED_RUNS)
     span = TimeSpan(since or window.start, window.until)
-    found = await select_failures(connection, project_id, span, window.buckets, kinds=MAX_KINDS, groups=MAX_GROUPS)
+    failures = await select_failures(connection, project_id, span, window.buckets, kinds=MAX_KINDS, groups=MAX_GROUPS)
     recoveries = await select_recovered(connection, project_id, span, MAX_RUNS_OF_TRACES)
-    return Failures(window, found, since, recoveries)
+    return Failures(window, failures, since, recoveries)
 
 
 async def read_kinds(

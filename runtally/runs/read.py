@@ -221,7 +221,7 @@ async def _walk_once(  # noqa: PLR0913  # Where from, and how far.
 
 async def read_newest(sources: RunSources, run_filter: RunFilter, now: datetime, limit: int) -> tuple[ListedRun, ...]:
     """The newest runs that match, as far as one walk finds them in every source."""
-    found, *others = await of_each(sources, lambda one: _newest(one.connection, run_filter, now, limit))
+    found, *others = await of_each(sources, lambda source: _newest(source.connection, run_filter, now, limit))
     for scan in others:
         found = merged(found, scan, Direction.OLDER, limit)
     return found.runs
@@ -277,14 +277,14 @@ async def read_names(sources: RunSources, project_id: str | None, projects: Sequ
 
     `projects` are those that the reader may see; None means all.
     """
-    found = await of_each(sources, lambda one: _names(one.connection, project_id, projects))
+    found = await of_each(sources, lambda source: _names(source.connection, project_id, projects))
     if len(found) == 1:
         return found[0]
-    by_name = sorted((name, id_) for one in found for id_, name in one.projects.items())
+    by_name = sorted((name, id_) for names in found for id_, name in names.projects.items())
     return Names(
         {id_: name for name, id_ in by_name},
-        tuple(sorted({model for one in found for model in one.models})),
-        tuple(sorted({experiment for one in found for experiment in one.experiments})),
+        tuple(sorted({model for names in found for model in names.models})),
+        tuple(sorted({experiment for names in found for experiment in names.experiments})),
     )
 
 

@@ -237,10 +237,10 @@ async def read_run_groups(connection: Connection, question: ListQuestion, now: d
     covered = question.since(since)
     groups, count = await _ranked(connection, covered)
     shown = groups[:PAGE_GROUPS]
-    known = await _figures(connection, covered, [one.id for one in shown])
+    known = await _figures(connection, covered, [group.id for group in shown])
     named = (
-        replace(one, users=known[one.id].users, models=known[one.id].models) if one.id in known else one
-        for one in shown
+        replace(group, users=known[group.id].users, models=known[group.id].models) if group.id in known else group
+        for group in shown
     )
     return GroupPage(tuple(named), _has_more(question, groups), count, since)
 
@@ -269,7 +269,7 @@ async def read_sessions(
 async def _by_latest(connection: Connection, question: ListQuestion, since: datetime) -> GroupPage:
     """List the groups with the latest runs, found from the newest runs; their sums include all of their runs."""
     groups, _ = await _ranked(connection, question.since(since))
-    found = await _looked_up(connection, question, [RunGroup(one.id) for one in groups])
+    found = await _looked_up(connection, question, [RunGroup(group.id) for group in groups])
     has_more = _has_more(question, groups)
     return GroupPage(found, has_more, since=None if has_more else since)
 
@@ -326,8 +326,8 @@ async def _looked_up(
 ) -> tuple[RunGroup, ...]:
     """Return the sums of the groups on the page; for a group with too many runs, those that are known already."""
     shown = groups[:PAGE_GROUPS]
-    known = await _figures(connection, question, [one.id for one in shown])
-    return tuple(known.get(one.id, one) for one in shown)
+    known = await _figures(connection, question, [group.id for group in shown])
+    return tuple(known.get(group.id, group) for group in shown)
 
 
 def _has_more(question: ListQuestion, groups: Sequence[object]) -> bool:

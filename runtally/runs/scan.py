@@ -130,15 +130,15 @@ def conditions_of(
     return found
 
 
-def _beyond(found: Conditions, position: Position) -> Iterator[str]:
+def _beyond(conditions: Conditions, position: Position) -> Iterator[str]:
     if position.place is None:
         return
     place = position.place
     sign = "<" if position.direction is Direction.OLDER else ">"
-    at = found.value(place.occurred_at, "timestamptz")
+    at = conditions.value(place.occurred_at, "timestamptz")
     # The second condition implies the first, but an index over the time serves the first best.
     yield f"occurred_at {sign}= {at}"
-    yield f"(occurred_at, id, project_id) {sign} ({at}, {found.value(place.id)}, {found.value(place.project_id)})"
+    yield f"(occurred_at, id, project_id) {sign} ({at}, {conditions.value(place.id)}, {conditions.value(place.project_id)})"
 
 
 # So many runs of a model are read and sorted as fast as a scan.
@@ -194,11 +194,11 @@ async def _end(  # noqa: PLR0913  # Each says something else about the walk.
     grain = _grain_at(at, now, direction)
     only_failed = run_filter.status not in {None, Outcome.SUCCESS}
     for limit in (FEW_BUCKETS, MAX_BUCKETS):
-        found = await select_buckets(connection, grain.minutes, at, direction, limit, only_failed=only_failed)
-        if len(found) < limit or sum(runs for _, runs in found[1:]) >= steps:
+        buckets = await select_buckets(connection, grain.minutes, at, direction, limit, only_failed=only_failed)
+        if len(buckets) < limit or sum(runs for _, runs in buckets[1:]) >= steps:
             break
     runs_passed = 0
-    for bucket, runs in found:
+    for bucket, runs in buckets:
         if at == _far_side(bucket, grain.length, direction):
             # This bucket has been scanned to its end.
             continue
@@ -211,8 +211,8 @@ async def _end(  # noqa: PLR0913  # Each says something else about the walk.
                 return max(bucket, min(at, bucket + lasted) - part)
             return min(bucket + grain.length, max(at, bucket) + part)
         runs_passed += runs
-    if len(found) == MAX_BUCKETS:
-        return _far_side(found[-1][0], grain.length, direction)
+    if len(buckets) == MAX_BUCKETS:
+        return _far_side(buckets[-1][0], grain.length, direction)
     # Shorter buckets expire: where they end, longer ones go on.
     return now - grain.kept + MARGIN if grain.kept and direction is Direction.OLDER else None
 

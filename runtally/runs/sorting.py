@@ -76,7 +76,7 @@ async def read_part(  # noqa: PLR0913, PLR0917  # Which runs, in which order, wh
     sources: RunSources, run_filter: RunFilter, now: datetime, order: Order, first: int, last: int
 ) -> SortedRuns:
     """Read the sorted runs from the place `first`, which begins at 0, to before `last`."""
-    bounds = await of_each(sources, lambda one: find_bound(one.connection, run_filter, now, SORTED_RUNS))
+    bounds = await of_each(sources, lambda source: find_bound(source.connection, run_filter, now, SORTED_RUNS))
     since = max(filter(None, bounds), default=None)
     key, is_ascending = order.key, order.is_ascending
     old: list[StoredRun] = []
@@ -103,8 +103,8 @@ async def read_part(  # noqa: PLR0913, PLR0917  # Which runs, in which order, wh
     offset = 0 if is_merged else first
     found = await of_each(
         sources,
-        lambda one: queries.select_sorted(
-            one.connection, conditions, key, is_ascending=is_ascending, limit=last - offset, offset=offset
+        lambda source: queries.select_sorted(
+            source.connection, conditions, key, is_ascending=is_ascending, limit=last - offset, offset=offset
         ),
     )
     runs = tuple(run for of_one in found for run in of_one)

@@ -226,10 +226,10 @@ async def read_speeds(  # noqa: PLR0913, PLR0917  # What a page chooses.
     runs = RunFilter(project_id=project_id, range=Period.ALL, since=window.start, until=window.until)
     since = await find_bound(connection, runs, window.now, MAX_RUNS)
     span = TimeSpan(since or window.start, window.until)
-    found = await select_speeds(connection, project_id, span, by)
+    speeds = await select_speeds(connection, project_id, span, by)
     points = await select_points(connection, project_id, span, window.buckets, measure, by, group)
-    whole = found.pop(None, None)
-    groups = {key: speed for key, speed in found.items() if key is not None}
+    whole = speeds.pop(None, None)
+    groups = {key: speed for key, speed in speeds.items() if key is not None}
     whole_points = points.pop(None)
     lines = {key: line for key, line in points.items() if key is not None}
     return Speeds(

@@ -35,7 +35,7 @@ async def read_totals(sources: RunSources, run_filter: RunFilter, now: datetime)
 
     Raises `ArchiveError` and `MissingExtra` where archived runs are among them.
     """
-    found = await of_each(sources, lambda one: _totals(one.connection, run_filter, now, one.archive))
+    found = await of_each(sources, lambda source: _totals(source.connection, run_filter, now, source.archive))
     known = [totals for totals in found if totals is not None]
     return sum(known[1:], known[0]) if len(known) == len(found) else None
 
@@ -53,7 +53,7 @@ async def _totals(
         found: Totals | None = NOTHING
     elif set(run_filter.narrowed) <= _ROLLED_UP:
         found = await _from_sums(connection, run_filter, now, since, archive if run_filter.project_id is None else None)
-    elif run_filter.is_of_dimensions and any(one.tracked_as for one in run_filter.dimensions):
+    elif run_filter.is_of_dimensions and any(dimension.tracked_as for dimension in run_filter.dimensions):
         found = await _from_sums(connection, run_filter, now, since, None)
     else:
         return await _from_runs(connection, run_filter, now, archive)
@@ -70,7 +70,7 @@ async def read_missing_before(sources: RunSources, run_filter: RunFilter, now: d
 
     Raises `ArchiveError` and `MissingExtra`.
     """
-    found = await of_each(sources, lambda one: _missing_before(one.connection, run_filter, now, one.archive))
+    found = await of_each(sources, lambda source: _missing_before(source.connection, run_filter, now, source.archive))
     return max(filter(None, found), default=None)
 
 
@@ -97,8 +97,8 @@ async def _from_runs(
 ) -> Totals | None:
     if await find_bound(connection, run_filter, now, COUNTED_RUNS) is not None:
         return None
-    found = await queries.select_totals(connection, conditions_of(run_filter, now))
-    return found if archive is None else found + await archived.read_totals(archive, connection, run_filter, now)
+    totals = await queries.select_totals(connection, conditions_of(run_filter, now))
+    return totals if archive is None else totals + await archived.read_totals(archive, connection, run_filter, now)
 
 
 async def _from_sums(

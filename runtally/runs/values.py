@@ -106,7 +106,7 @@ class ListedRun:
     is_archived: bool = False
 
 
-LISTED_FIELDS = tuple(one.name for one in fields(ListedRun) if one.name != "is_archived")
+LISTED_FIELDS = tuple(field.name for field in fields(ListedRun) if field.name != "is_archived")
 """The fields of runs that lists show."""
 AnyRun = TypeVar("AnyRun", StoredRun, ListedRun)
 

@@ -117,7 +117,7 @@ async def read_alike(
     since, now = span
     timeline = Timeline.whole(TimeSpan(since, start_of_day(now) + 2 * DAY), now)
     question = GroupQuestion(timeline, RunFilter(project_id=project_id), BY_MODEL, latencies=LatencyDetail.NONE)
-    if any(await snapshots.of_each(lambda one: lacks_runs(one, question))):
+    if any(await snapshots.of_each(lambda connection: lacks_runs(connection, question))):
         return None
     try:
         discounts = await select_discounts(control, project_id)
@@ -145,10 +145,10 @@ def _used_alike(row: PricedAlike) -> ModelUsage:
 def by_model(used: Iterable[ModelUsage]) -> list[ModelUsage]:
     """Return the runs and the cost of each model, the most expensive first."""
     models: dict[tuple[str, str], ModelUsage] = {}
-    for one in used:
-        key = one.provider, one.model
-        models[key] = _added(models[key], one) if key in models else one
-    return sorted(models.values(), key=lambda one: (-one.cost_usd, -one.runs))
+    for usage in used:
+        key = usage.provider, usage.model
+        models[key] = _added(models[key], usage) if key in models else usage
+    return sorted(models.values(), key=lambda model: (-model.cost_usd, -model.runs))
 
 
 def suppose(
@@ -156,17 +156,17 @@ def suppose(
 ) -> tuple[Supposition, ...]:
     """Suppose it of each usage, and return what each model comes to, the most expensive first."""
     models: dict[tuple[str, str], Supposition] = {}
-    for one in used:
-        key, supposed = (one.provider, one.model), _suppose(one, book, target, project_id)
+    for usage in used:
+        key, supposed = (usage.provider, usage.model), _suppose(usage, book, target, project_id)
         models[key] = _together(models[key], supposed) if key in models else supposed
-    return tuple(sorted(models.values(), key=lambda one: (-one.used.cost_usd, -one.used.runs)))
+    return tuple(sorted(models.values(), key=lambda model: (-model.used.cost_usd, -model.used.runs)))
 
 
 def cost_of_all(used: Iterable[ModelUsage], book: PriceBook, target: Target, project_id: str | None) -> Decimal | None:
     """Return what all of it would have cost; None where some of it has no price there."""
     total = Decimal(0)
-    for one in used:
-        would_usd = _suppose(one, book, target, project_id).would_cost_usd
+    for usage in used:
+        would_usd = _suppose(usage, book, target, project_id).would_cost_usd
         if would_usd is None:
             return None
         total += would_usd
@@ -184,7 +184,7 @@ def _suppose(used: ModelUsage, book: PriceBook, target: Target, project_id: str 
 
 
 def _has_tier(price: Price, tier: str | None) -> bool:
-    return tier is None or tier in STANDARD_TIERS or any(tier in one.tiers for one in price.variants)
+    return tier is None or tier in STANDARD_TIERS or any(tier in variant.tiers for variant in price.variants)
 
 
 def _written(usage: Usage, writes: Writes | None) -> Usage:

@@ -53,7 +53,7 @@ class AgentSession:
 
     id: str
     total: Totals = NO_RUNS
-    values: dict[Dimension, set[str]] = field(default_factory=lambda: {one: set() for one in TABLES})
+    values: dict[Dimension, set[str]] = field(default_factory=lambda: {table: set() for table in TABLES})
     """The users, teams, repositories, agents and models of its runs."""
     subagents: dict[str, Totals] = field(default_factory=dict)
 
@@ -131,7 +131,7 @@ def _added(answer: GroupAnswer) -> AgentDetails:
     at_list_price: dict[tuple[Dimension, str] | None, Totals] = defaultdict(lambda: NO_RUNS)
     for (session_id, *rest), sums in answer.groups.items():
         values, (subagent, source, role, attempt, basis) = rest[: len(TABLES)], rest[len(TABLES) :]
-        places = [(one, NO_VALUE if value is None else value) for one, value in zip(TABLES, values, strict=True)]
+        places = [(table, NO_VALUE if value is None else value) for table, value in zip(TABLES, values, strict=True)]
         purpose = purpose_of(subagent, source, role, attempt)
         purposes[purpose] += sums.totals
         for place in (None, *places) if basis == LIST_PRICE else ():
@@ -142,7 +142,7 @@ def _added(answer: GroupAnswer) -> AgentDetails:
             met[one].add(session_id)
         session = sessions.setdefault(session_id, AgentSession(session_id))
         session.add(sums.totals, values, (subagent or "Subagent") if purpose is Purpose.SUBAGENT else None)
-    ranked = sorted(sessions.values(), key=lambda one: (-one.total.cost_usd, -one.total.runs, one.id))
+    ranked = sorted(sessions.values(), key=lambda session: (-session.total.cost_usd, -session.total.runs, session.id))
     counts = {place: len(ids) for place, ids in met.items()}
     return AgentDetails({one.id: one for one in ranked}, counts, purposes, at_list_price)
 

@@ -148,51 +148,51 @@ def _all(conditions: Iterable[str]) -> str:
     return " AND ".join(conditions) or "TRUE"
 
 
-def _indexed(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
+def _indexed(conditions: Conditions, run_filter: RunFilter) -> Iterator[str]:
     if run_filter.trace_id is not None:
-        yield f"trace_id = {found.value(run_filter.trace_id)}"
+        yield f"trace_id = {conditions.value(run_filter.trace_id)}"
     if run_filter.experiment_id is not None:
-        yield f"experiment_id = {found.value(run_filter.experiment_id)}"
+        yield f"experiment_id = {conditions.value(run_filter.experiment_id)}"
     if run_filter.search is not None:
-        text = found.value(run_filter.search)
+        text = conditions.value(run_filter.search)
         yield f"(id = {text} OR trace_id = {text})"
     if run_filter.status not in {None, Outcome.SUCCESS}:
         # Written as in the index of failed runs.
         yield "status <> 'success'"
 
 
-def _names(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
+def _names(conditions: Conditions, run_filter: RunFilter) -> Iterator[str]:
     if run_filter.provider is not None:
-        yield _counted(found, PROVIDER, "provider", run_filter.provider)
+        yield _counted(conditions, PROVIDER, "provider", run_filter.provider)
     if run_filter.model is not None:
-        yield _counted(found, MODEL, "model || ''" if found.is_by_time else "model", run_filter.model)
+        yield _counted(conditions, MODEL, "model || ''" if conditions.is_by_time else "model", run_filter.model)
     # That it failed is known from the index.
     if run_filter.status not in {None, Outcome.FAILED}:
-        yield f"status = {found.value(str(run_filter.status))}"
+        yield f"status = {conditions.value(str(run_filter.status))}"
 
 
-def _counted(found: Conditions, dimension: Dimension, column: str, value: str) -> str:
+def _counted(conditions: Conditions, dimension: Dimension, column: str, value: str) -> str:
     """Return the condition that a run counts under this name, so that lists have the runs of which sums speak."""
     if value == OTHER_NAME:
-        return f"{dimension.sql} = {found.value(value)}"
+        return f"{dimension.sql} = {conditions.value(value)}"
     # Written so that the index of models leads to them.
-    return f"{column} = {found.value(value)} AND counted_as_other IS NOT TRUE"
+    return f"{column} = {conditions.value(value)} AND counted_as_other IS NOT TRUE"
 
 
-def _dimensions(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
+def _dimensions(conditions: Conditions, run_filter: RunFilter) -> Iterator[str]:
     if run_filter.tag is not None:
-        yield found.has_tag(run_filter.tag)
+        yield conditions.has_tag(run_filter.tag)
     for dimension in (ERROR_CODE, SERVICE_TIER, REGION, SESSION, USER):
         value = getattr(run_filter, dimension.filter_field)
         if value is not None:
-            yield f"{found.value_of(dimension)} = {found.value(value)}"
+            yield f"{conditions.value_of(dimension)} = {conditions.value(value)}"
     if run_filter.key_id is not None:
-        yield f"key_id = {found.value(run_filter.key_id, 'uuid')}"
+        yield f"key_id = {conditions.value(run_filter.key_id, 'uuid')}"
     for key, value in run_filter.metadata:
-        yield f"{found.value_of(dimension_of_key(key))} = {found.value(value[:MAX_VALUE_LENGTH])}"
+        yield f"{conditions.value_of(dimension_of_key(key))} = {conditions.value(value[:MAX_VALUE_LENGTH])}"
 
 
-def _numbers(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
+def _numbers(conditions: Conditions, run_filter: RunFilter) -> Iterator[str]:
     bounds = (
         ("cost_usd >=", run_filter.min_cost_usd, "numeric"),
         ("cost_usd <=", run_filter.max_cost_usd, "numeric"),
@@ -201,19 +201,19 @@ def _numbers(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
     )
     for compared, bound, kind in bounds:
         if bound is not None:
-            yield f"{compared} {found.value(bound, kind)}"
+            yield f"{compared} {conditions.value(bound, kind)}"
 
 
-def _metadata(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
+def _metadata(conditions: Conditions, run_filter: RunFilter) -> Iterator[str]:
     key, text = run_filter.metadata_key, run_filter.metadata_value
     if key is not None:
-        yield found.has_key(key) if text is None else found.has_text(key, text)
+        yield conditions.has_key(key) if text is None else conditions.has_text(key, text)
 
 
-def runs_during(found: Conditions, run_filter: RunFilter, span: TimeSpan) -> str:
+def runs_during(conditions: Conditions, run_filter: RunFilter, span: TimeSpan) -> str:
     """SQL of the runs of a filter in a span; more conditions may follow."""
     # One statement may read several spans: they share their values, but each has conditions of its own.
-    own = Conditions(values=found.values, is_by_time=found.is_by_time)
+    own = Conditions(values=conditions.values, is_by_time=conditions.is_by_time)
     own.add(run_filter).during(span.since, span.until)
     # Where all projects are looked at, the projects lead to their runs, because there is no index over the time alone.
     runs = "runs" if own.is_of_project else "projects JOIN runs ON runs.project_id = projects.id"
@@ -234,18 +234,18 @@ JOINED = """JOIN {rows} AS held
           AND held.bucket < ranges.until"""
 
 
-def stored_in(found: Conditions, stored: Sequence[BucketRange], rows: str, scope: str) -> str:
+def stored_in(conditions: Conditions, stored: Sequence[BucketRange], rows: str, scope: str) -> str:
     """SQL of the rows of a table in these ranges of buckets."""
     joined = JOINED.format(rows=rows, scope=scope)
-    return f"unnest({bucket_ranges(found, stored)}) AS ranges (grain, since, until)\n         {joined}"
+    return f"unnest({bucket_ranges(conditions, stored)}) AS ranges (grain, since, until)\n         {joined}"
 
 
-def bucket_ranges(found: Conditions, stored: Sequence[BucketRange]) -> str:
+def bucket_ranges(conditions: Conditions, stored: Sequence[BucketRange]) -> str:
     """SQL of the grains, starts and ends of ranges of buckets, to be unnested."""
     return ", ".join(
         (
-            found.value([one.grain.minutes for one in stored], "smallint[]"),
-            found.value([one.since for one in stored], "timestamptz[]"),
-            found.value([one.until for one in stored], "timestamptz[]"),
+            conditions.value([range_.grain.minutes for range_ in stored], "smallint[]"),
+            conditions.value([range_.since for range_ in stored], "timestamptz[]"),
+            conditions.value([range_.until for range_ in stored], "timestamptz[]"),
         )
     )

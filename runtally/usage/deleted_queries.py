@@ -61,7 +61,7 @@ async def select_deleted(connection: Connection, since: datetime, until: datetim
 async def read_deleted(snapshots: Snapshots, since: datetime, until: datetime) -> DeletedCosts:
     """Read what deleted projects of every database had cost in the months from one moment to before another."""
     found: dict[datetime, Decimal] = {}
-    for of_one in await snapshots.of_each(lambda one: select_deleted(one, since, until)):
+    for of_one in await snapshots.of_each(lambda connection: select_deleted(connection, since, until)):
         for month, cost_usd in of_one.items():
             found[month] = found.get(month, Decimal(0)) + cost_usd
     return dict(sorted(found.items()))

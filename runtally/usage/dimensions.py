@@ -100,7 +100,7 @@ DIMENSIONS: Mapping[str, Dimension] = {
     )
 }
 """The dimensions that answers can be grouped by, by name; each key of metadata is one too."""
-_OF_KEYS = {one.tracked_as: one for one in DIMENSIONS.values() if one.tracked_as}
+_OF_KEYS = {dimension.tracked_as: dimension for dimension in DIMENSIONS.values() if dimension.tracked_as}
 
 
 def canonical_key(key: str) -> str:

@@ -50,8 +50,10 @@ def change_of(now: Summary, before: Summary) -> Change | None:
     None without any difference. A group that only one of the two lists may be part of Other in the other one, so that
     nothing is said of it alone.
     """
-    drivers = sorted(_drivers(_values(now), _values(before)), key=lambda one: (-abs(one.change_usd), one.value))
-    whole = sum((abs(one.change_usd) for one in drivers), ZERO)
+    drivers = sorted(
+        _drivers(_values(now), _values(before)), key=lambda driver: (-abs(driver.change_usd), driver.value)
+    )
+    whole = sum((abs(driver.change_usd) for driver in drivers), ZERO)
     if not whole:
         return None
     found, explained = list[Driver](), ZERO

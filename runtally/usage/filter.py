@@ -217,7 +217,9 @@ class RunFilter:
     def dimensions(self) -> tuple[Dimension, ...]:
         """The dimensions for which it selects one value."""
         of_fields = [
-            one for one in DIMENSIONS.values() if one.filter_field != "status" and self._is_set(one.filter_field)
+            dimension
+            for dimension in DIMENSIONS.values()
+            if dimension.filter_field != "status" and self._is_set(dimension.filter_field)
         ]
         of_status = [STATUS] if self.status is not None else []
         return (*of_fields, *of_status, *(dimension_of_key(key) for key, _ in self.metadata))
@@ -225,7 +227,7 @@ class RunFilter:
     @property
     def is_of_dimensions(self) -> bool:
         """Whether it selects single values of dimensions, and nothing else but time."""
-        return set(self.narrowed) <= {one.filter_field for one in self.dimensions}
+        return set(self.narrowed) <= {dimension.filter_field for dimension in self.dimensions}
 
     def value_of(self, dimension: Dimension) -> str | None:
         """Return the selected value of a dimension; None if all are."""

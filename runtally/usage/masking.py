@@ -72,8 +72,8 @@ def group_mask(
     if not (places := hidden_places(project_id, by)):
         return None
     return lambda group: tuple(
-        shown_name(project_id, one.name, value)
+        shown_name(project_id, dimension.name, value)
         if place in places and value is not None and value not in {OTHER, NO_VALUE}
         else value
-        for place, (one, value) in enumerate(zip(by, group, strict=True))
+        for place, (dimension, value) in enumerate(zip(by, group, strict=True))
     )

@@ -211,7 +211,7 @@ def without_key(question: GroupQuestion, key: Dimension) -> GroupQuestion:
     return replace(
         question,
         filter=question.filter.without_dimension(key),
-        by=tuple(one for one in question.by if one != key),
+        by=tuple(dimension for dimension in question.by if dimension != key),
     )
 
 
@@ -233,7 +233,7 @@ def summary_plan(question: Question, span: TimeSpan, dropped_before: datetime | 
         # Reading runs for their latencies reads their sums as well.
         if sums is Source.ALL_BUT_FAILED and latencies is Source.RUNS:
             sums = Source.RUNS
-    rest_of = next((one for one in question.by if one.unusual), None)
+    rest_of = next((dimension for dimension in question.by if dimension.unusual), None)
     if sums is Source.RUNS:
         return Plan(sums, Cover((), (span,)), rest_of=rest_of, latencies=latencies)
     grains = TOTAL_GRAINS if sums is Source.TOTALS else GRAINS
@@ -263,7 +263,7 @@ def sums_source(
     """
     if all(dimension.is_in_slices for dimension in by):
         if run_filter.is_of_models:
-            is_of_totals = not run_filter.is_narrowed and all(one.is_in_totals for one in by)
+            is_of_totals = not run_filter.is_narrowed and all(dimension.is_in_totals for dimension in by)
             return Source.TOTALS if is_of_totals and set(measures) <= set(STANDARD) else Source.SLICES
         if run_filter.is_all_but_failed and has_all_runs:
             return Source.ALL_BUT_FAILED

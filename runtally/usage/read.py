@@ -131,9 +131,13 @@ async def is_comparable(
     Some of a project's runs are compared with the time before only where that has all of them as well.
     """
     if project_id is None:
-        return any(await snapshots.of_each(lambda one: project_queries.do_any_reach_back(one, before.comparable_from)))
+        return any(
+            await snapshots.of_each(
+                lambda connection: project_queries.do_any_reach_back(connection, before.comparable_from)
+            )
+        )
     projects = await project_queries.select_projects(snapshots.connection, project_id)
-    return any(one.reaches_back_to(before, with_single_runs=run_filter.is_narrowed) for one in projects)
+    return any(project.reaches_back_to(before, with_single_runs=run_filter.is_narrowed) for project in projects)
 
 
 async def readable(snapshots: Snapshots, reach: TimeRange, project_id: str | None, now: datetime) -> TimeRange:
@@ -143,7 +147,7 @@ async def readable(snapshots: Snapshots, reach: TimeRange, project_id: str | Non
     """
     if not isinstance(reach, CustomRange):
         return reach
-    dropped = await snapshots.of_each(lambda one: project_queries.select_dropped_before(one, project_id))
+    dropped = await snapshots.of_each(lambda connection: project_queries.select_dropped_before(connection, project_id))
     dropped_before = max(filter(None, dropped), default=None)
     if dropped_before and reach.compared_since < dropped_before:
         return reach.in_stored_buckets(GRAINS[-1])
@@ -157,7 +161,7 @@ async def _last_received_at(reader: UsageReader) -> datetime | None:
     if last_bucket is not None and last_bucket >= recent:
         return last_bucket
     found = await reader.snapshots.of_each(
-        lambda one: project_queries.select_last_received_at(one, reader.project_id, recent)
+        lambda connection: project_queries.select_last_received_at(connection, reader.project_id, recent)
     )
     return max(filter(None, found), default=None)
 
@@ -308,11 +312,13 @@ async def read_page(  # noqa: PLR0913  # What is asked.
 
     Also returns the page's number, which is the last one there is where a later one was asked for. Raises `DimensionNotTracked`.
     """
-    found = await read_totals(reader, window, run_filter, by, limit=number * size, has_latencies=has_latencies)
-    named = [group for group in found.groups if OTHER not in group]
+    totals = await read_totals(reader, window, run_filter, by, limit=number * size, has_latencies=has_latencies)
+    named = [group for group in totals.groups if OTHER not in group]
     page = min(number, max(1, math.ceil(len(named) / size)))
     on_earlier = set(named[: (page - 1) * size])
-    return replace(found, groups={one: sums for one, sums in found.groups.items() if one not in on_earlier}), page
+    return replace(
+        totals, groups={group: sums for group, sums in totals.groups.items() if group not in on_earlier}
+    ), page
 
 
 async def has_hidden_values(reader: UsageReader, window: Window, run_filter: RunFilter, dimension: Dimension) -> bool:

@@ -190,7 +190,7 @@ class UsageReader:
         self.snapshots = snapshots
         self.reads = snapshots.reads
         self.databases = tuple(
-            DatabaseReader(one, now, project_id, since, is_added=is_added) for one in snapshots.every
+            DatabaseReader(snapshot, now, project_id, since, is_added=is_added) for snapshot in snapshots.every
         )
         self.project_id = project_id
         self.now = now
@@ -221,7 +221,7 @@ class UsageReader:
     async def summary(self, question: Question) -> Summary:
         """Return the summary that answers a question."""
         masking.demand_open(self.project_id, question.filter.dimensions)
-        first, *others = await self.of_each(lambda one: one.summary(question))
+        first, *others = await self.of_each(lambda database: database.summary(question))
         return sum(others, first)
 
     async def previous(self, question: Question) -> Summary:
@@ -234,22 +234,22 @@ class UsageReader:
 
     async def group_readers(self) -> list[GroupRowReader]:
         """Return the reader of groups in each database, which knows the state of its days."""
-        for database, days in zip(self.databases, await self.of_each(lambda one: one.days()), strict=True):
+        for database, days in zip(self.databases, await self.of_each(lambda database: database.days()), strict=True):
             database.groups.days = days
         return [database.groups for database in self.databases]
 
     async def runs_in(self, span: TimeSpan) -> int:
         """Return how many runs there are on the days of a span."""
-        return sum([days.runs_in(span) for days in await self.of_each(lambda one: one.days())])
+        return sum([days.runs_in(span) for days in await self.of_each(lambda database: database.days())])
 
     async def last_bucket(self) -> datetime | None:
         """Return the last of the shortest buckets that has runs of any project."""
-        buckets = [days.last_bucket for days in await self.of_each(lambda one: one.days())]
+        buckets = [days.last_bucket for days in await self.of_each(lambda database: database.days())]
         return max(filter(None, buckets), default=None)
 
     async def tag(self, since: datetime) -> Version:
         """Return a value that changes whenever a run since that time is added, changed or deleted."""
-        return tuple(days.tag(since) for days in await self.of_each(lambda one: one.days()))
+        return tuple(days.tag(since) for days in await self.of_each(lambda database: database.days()))
 
 
 def compared_since(window: Window) -> datetime:

@@ -65,4 +65,4 @@ class Snapshots:
 
     async def of_each(self, read: Callable[[Connection], Coroutine[Any, Any, A]]) -> list[A]:
         """Run a reading in every database at the same time, and return what each returned."""
-        return await gathered(read(one.reads.connection) for one in self.every)
+        return await gathered(read(snapshot.reads.connection) for snapshot in self.every)

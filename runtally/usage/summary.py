@@ -65,7 +65,10 @@ class Summary:
 
     def __sub__(self, other: "Summary") -> "Summary":
         """Return the sums without the other's runs, all of which must be included in these."""
-        latencies = {number: one - other.latencies.get(number, NO_LATENCIES) for number, one in self.latencies.items()}
+        latencies = {
+            number: latencies - other.latencies.get(number, NO_LATENCIES)
+            for number, latencies in self.latencies.items()
+        }
         groups, others = self._alike(other)
         return replace(
             self,
@@ -174,7 +177,8 @@ class Summary:
         return replace(
             self,
             latencies={
-                number: one.merged() if is_added else one.as_percentiles() for number, one in self.latencies.items()
+                number: latencies.merged() if is_added else latencies.as_percentiles()
+                for number, latencies in self.latencies.items()
             },
             whole=self.whole.merged(),
         )

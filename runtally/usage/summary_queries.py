@@ -61,7 +61,7 @@ async def select_sums(connection: Connection, question: Question, span: TimeSpan
 
 
 def _sums_sql(
-    found: Conditions, question: Question, measures: Sequence[str], places: Sequence[int], *, has_latencies: bool
+    conditions: Conditions, question: Question, measures: Sequence[str], places: Sequence[int], *, has_latencies: bool
 ) -> str:
     """SQL of sums over `slices`; `places` are the bars of the buckets, if these are asked for."""
     sums = ", ".join(measure.over_sums for measure in measures_named(*measures))
@@ -82,7 +82,7 @@ groups AS MATERIALIZED (
         selects.append("SELECT * FROM groups")
         are_told_apart = "" if most is None else f" WHERE (SELECT count(*) FROM groups) <= {most}"
     if places:
-        bar = f"({found.value(places, 'int[]')})[number + 1]"
+        bar = f"({conditions.value(places, 'int[]')})[number + 1]"
         selects.append(
             f"SELECT {_BAR}, {bar}, {group}, {none}, {sums} FROM slices{are_told_apart} GROUP BY 2, {names} HAVING sum(runs) <> 0"
         )

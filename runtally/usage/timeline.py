@@ -160,7 +160,9 @@ class Timeline:
         """Return the range of a window, in its buckets."""
         # Any stored sums may be used that no bucket divides: buckets of a day may begin at six.
         fitting = (
-            one for one in BucketWidth if not window.interval % one.length and not (window.start - EPOCH) % one.length
+            width
+            for width in BucketWidth
+            if not window.interval % width.length and not (window.start - EPOCH) % width.length
         )
         width = max(fitting, key=lambda one: one.length, default=BucketWidth.QUARTER_HOUR)
         return cls(TimeSpan(window.start, window.until), tuple(window.buckets), width, window.now)
@@ -172,7 +174,7 @@ class Timeline:
 
     def cover(self, grains: Sequence[Grain]) -> Cover:
         """Cover the range with as few stored buckets as possible, none of which spans two of its own."""
-        usable = [one for one in grains if self.width is None or one.length <= self.width.length]
+        usable = [grain for grain in grains if self.width is None or grain.length <= self.width.length]
         stored, runs = list[BucketRange](), list[TimeSpan]()
         for part in stored_parts(self.span, usable, self.now):
             if isinstance(part, BucketRange):

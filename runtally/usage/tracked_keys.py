@@ -32,5 +32,5 @@ async def select_tracked_keys(connection: Connection, project_id: str | None) ->
 
 async def read_tracked_keys(snapshots: Snapshots, project_id: str | None) -> tuple[str, ...]:
     """Read the keys that a project tracks, or, for None, those that all projects of all databases track, by name."""
-    first, *others = await snapshots.of_each(lambda one: select_tracked_keys(one, project_id))
+    first, *others = await snapshots.of_each(lambda connection: select_tracked_keys(connection, project_id))
     return tuple(key for key in first if all(key in keys for keys in others))

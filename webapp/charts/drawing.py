@@ -82,7 +82,7 @@ class Sums(Struct, frozen=True):
         if not self.stack:
             return self.totals
         return tuple(
-            sum((max(_amount(one), Decimal(0)) for one in values), Decimal(0))
+            sum((max(_amount(value), Decimal(0)) for value in values), Decimal(0))
             for values in zip(*(one.values for one in self.stack), strict=True)
         )
 
@@ -129,7 +129,7 @@ def scale(
     A few times that are far above all others of their line end at the axis: one call that hung would flatten all others. Shares
     and rates are drawn whole, since a peak is what they are looked at for.
     """
-    known = [[float(value) for value in one.values if value is not None] for one in lines]
+    known = [[float(value) for value in line.values if value is not None] for line in lines]
     highest = max((value for values in known for value in values), default=0.0)
     reach = max(map(_reach, known), default=0.0) if ticks is axes.duration else highest
     axis = ticks(reach)
@@ -137,7 +137,7 @@ def scale(
     beyond = sum(value > top for values in known for value in values)
     if not beyond:
         return lines, axis, ""
-    drawn = [replace(one, values=tuple(value and min(value, top) for value in one.values)) for one in lines]
+    drawn = [replace(line, values=tuple(value and min(value, top) for value in line.values)) for line in lines]
     return drawn, axis, f"{beyond} of {sum(map(len, known)):,} points beyond the axis, up to {text(highest)}"
 
 
@@ -157,7 +157,7 @@ def line_rows(series: Series, *, is_over: bool = False) -> Mapping[str, Rows]:
 
 def lines_rows(lines: Sequence[Series], *, is_over: bool = False) -> Mapping[str, Rows]:
     """The datasets of `specs.lines`."""
-    rows = [{**row, "slot": one.slot} for one in lines for row in _points(one, is_over=is_over)]
+    rows = [{**row, "slot": line.slot} for line in lines for row in _points(line, is_over=is_over)]
     return {"points": rows, "buckets": _columns(len(lines[0].values) if lines else 0)}
 
 

@@ -36,7 +36,7 @@ class Metric(StrEnum):
     @property
     def family(self) -> tuple["Metric", ...]:
         """The figures that belong to the same one, itself included."""
-        return tuple(one for one in Metric if one.kpi is self.kpi)
+        return tuple(metric for metric in Metric if metric.kpi is self.kpi)
 
     @property
     def is_sum(self) -> bool:

@@ -38,19 +38,19 @@ class Line(Struct, frozen=True):
     """Further columns of the table and of tooltips."""
 
 
-def failures(found: Failures, slots: Mapping[str, str]) -> Chart:
+def failures(failures: Failures, slots: Mapping[str, str]) -> Chart:
     """Failed runs in each bucket, stacked by kind; kinds without a colour are one."""
-    window = found.window
+    window = failures.window
     counts: dict[str | None, list[Decimal]] = {}
-    for kind in found.kinds:
+    for kind in failures.kinds:
         name = kind or NO_CODE
         counts.setdefault(name if name in slots else None, [Decimal(0)] * window.length)
-    for (kind, number), runs in found.counts.by_bucket.items():
+    for (kind, number), runs in failures.counts.by_bucket.items():
         name = kind or NO_CODE
         counts[name if name in slots else None][number] += runs
     named = [Series(name, slots[name], tuple(values)) for name, values in counts.items() if name is not None]
     rest = [Series(OTHER_NAME, OTHER, tuple(values)) for name, values in counts.items() if name is None]
-    summary = f"{formats.count(found.runs)} failed"
+    summary = f"{formats.count(failures.runs)} failed"
     return stack(window, "Failed runs by kind", [*named, *rest], SUMS[Metric.FAILED].text, axes.count, summary)
 
 
@@ -62,13 +62,13 @@ def hit_rates(window: Window, points: Sequence[Totals], total: Totals) -> Chart:
         Line(
             "Cache hit rate",
             "accent",
-            [cache_share(one) for one in points],
+            [cache_share(point) for point in points],
             lambda rate: formats.percent(rate, 1),
             lambda highest: axes.percent(max(highest, LEAST_SHARE_AXIS)),
             formats.NOTHING if whole is None else formats.percent(whole, 1),
             {
-                "Read": [formats.tokens(int(one.cached_input_tokens)) for one in points],
-                "Input": [formats.tokens(int(one.input_tokens)) for one in points],
+                "Read": [formats.tokens(int(point.cached_input_tokens)) for point in points],
+                "Input": [formats.tokens(int(point.input_tokens)) for point in points],
             },
         ),
     )
@@ -76,9 +76,9 @@ def hit_rates(window: Window, points: Sequence[Totals], total: Totals) -> Chart:
 
 def cache_tokens(window: Window, points: Sequence[Totals]) -> Chart:
     """Tokens read from caches and written to them."""
-    read = Series("Read", OUTPUT, tuple(Decimal(one.cached_input_tokens) for one in points))
-    written = Series("Written", INPUT, tuple(Decimal(one.cache_write_tokens) for one in points))
-    total = sum(one.cached_input_tokens + one.cache_write_tokens for one in points)
+    read = Series("Read", OUTPUT, tuple(Decimal(point.cached_input_tokens) for point in points))
+    written = Series("Written", INPUT, tuple(Decimal(point.cache_write_tokens) for point in points))
+    total = sum(point.cached_input_tokens + point.cache_write_tokens for point in points)
     summary = f"{formats.tokens(int(total))} tokens in total"
     name, text = "Tokens read from a cache and written to one", SUMS[Metric.TOKENS].text
     return stack(window, name, [read, written], text, axes.count, summary)
@@ -93,31 +93,31 @@ SPEED_NAMES = {
 }
 
 
-def speeds(found: Speeds, slots: Mapping[str, str]) -> Chart:
+def speeds(speeds: Speeds, slots: Mapping[str, str]) -> Chart:
     """Draw one speed figure in each bucket with runs that report it: a line for each of these groups, or one where there are no others."""
-    is_rate = found.measure is SpeedMeasure.OUTPUT_RATE
+    is_rate = speeds.measure is SpeedMeasure.OUTPUT_RATE
     text = rate_text if is_rate else _duration
     ticks: Callable[[float], Ticks] = (lambda highest: axes.count(Decimal(str(highest)))) if is_rate else axes.duration
-    if found.group is None and len(found.groups) > 1:
+    if speeds.group is None and len(speeds.groups) > 1:
         return lines(
-            found.window,
-            f"{SPEED_NAMES[found.measure]} by {in_sentence(found.by)}",
+            speeds.window,
+            f"{SPEED_NAMES[speeds.measure]} by {in_sentence(speeds.by)}",
             [
-                Series(name, slots[group[1]], _values(found.lines.get(group, {}), found.window))
-                for group, name in group_names(found).items()
+                Series(name, slots[group[1]], _values(speeds.lines.get(group, {}), speeds.window))
+                for group, name in group_names(speeds).items()
                 if group[1] in slots
             ],
             text,
             ticks,
         )
-    points = [found.points.get(number, SpeedPoint(None, 0)) for number in range(found.window.length)]
-    speed = found.whole if found.group is None else found.groups.get(found.group)
-    whole = None if speed is None else _figure(speed, found.measure)
-    of_group = f" of {found.group[1]}" if found.group else ""
+    points = [speeds.points.get(number, SpeedPoint(None, 0)) for number in range(speeds.window.length)]
+    speed = speeds.whole if speeds.group is None else speeds.groups.get(speeds.group)
+    whole = None if speed is None else _figure(speed, speeds.measure)
+    of_group = f" of {speeds.group[1]}" if speeds.group else ""
     return line(
-        found.window,
+        speeds.window,
         Line(
-            f"{SPEED_NAMES[found.measure]}{of_group}",
+            f"{SPEED_NAMES[speeds.measure]}{of_group}",
             "accent",
             [point.value for point in points],
             text,
@@ -128,9 +128,9 @@ def speeds(found: Speeds, slots: Mapping[str, str]) -> Chart:
     )
 
 
-def group_names(found: Speeds) -> dict[SpeedGroup, str]:
+def group_names(speeds: Speeds) -> dict[SpeedGroup, str]:
     """Return the groups with a line, those with most runs first, and what each is called: with its provider, where two models have the same name."""
-    groups = list(found.groups)[:MAX_LINES]
+    groups = list(speeds.groups)[:MAX_LINES]
     names = [name for _, name in groups]
     return {
         (maker, name): (name or NO_VALUE_NAME) if names.count(name) == 1 else f"{name} ({maker})"
@@ -175,7 +175,7 @@ def stack(  # noqa: PLR0913, PLR0917  # What a chart is made of.
 ) -> Chart:
     """Draw what can be added up as bars, the first series at the bottom."""
     totals = tuple(
-        sum((Decimal(one.values[number] or 0) for one in series), Decimal(0)) for number in range(window.length)
+        sum((Decimal(line.values[number] or 0) for line in series), Decimal(0)) for number in range(window.length)
     )
     sums = Sums(titles(window), tuple(series), totals, (), "", text, window.is_over)
     return bars(_heading(name, window), window, sums, ticks, summary)
@@ -190,7 +190,7 @@ def lines(
 ) -> Chart:
     """Draw several lines of what cannot be added up."""
     heading = _heading(name, window)
-    sentence = f"{heading}. Lines: {', '.join(one.name for one in series)}."
+    sentence = f"{heading}. Lines: {', '.join(line.name for line in series)}."
     return lines_chart(heading, window, series, ticks, text, "those with the most runs", sentence=sentence)
 
 

@@ -143,7 +143,9 @@ def _whole(summary: Summary, metric: Metric) -> list[Series]:
         ]
     measure = SUMS[metric]
     return [
-        Series(measure.name, BAD if metric is Metric.FAILED else "c1", tuple(measure.of(one.totals) for one in points))
+        Series(
+            measure.name, BAD if metric is Metric.FAILED else "c1", tuple(measure.of(point.totals) for point in points)
+        )
     ]
 
 
@@ -237,7 +239,7 @@ def _lines(summary: Summary, rate: Rate, shown: Sequence[str], groups: Groups, m
 
     lines = [series(value) for value in shown]
     heading, said = _heading(rate.name, groups, summary.window), _said(summary, rate, is_grouped=True)
-    ending = f" Lines: {', '.join(one.name for one in lines)}."
+    ending = f" Lines: {', '.join(line.name for line in lines)}."
     return lines_chart(heading, summary.window, lines, rate.ticks, rate.text, said, ending=ending, marks=marks)
 
 
@@ -266,7 +268,7 @@ def lines_chart(  # noqa: PLR0913, PLR0917  # What a chart is made of.
         (one.name, [formats.NOTHING if value is None else text(float(value)) for value in one.values]) for one in shown
     ]
     columns += (details or {}).items()
-    cells, slots = [texts for _, texts in columns], {one.name: one.slot for one in lines}
+    cells, slots = [texts for _, texts in columns], {line.name: line.slot for line in lines}
     summary, (time, times) = "; ".join(filter(None, (said, cut))), time_column(names)
     rows = line_rows(drawn[0], is_over=window.is_over) if is_alone else lines_rows(drawn, is_over=window.is_over)
     return Chart(

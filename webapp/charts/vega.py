@@ -206,7 +206,7 @@ def _spec(*layers: alt.Chart) -> str:
     )
     spec = chart.to_dict()
     selections = [parameter for parameter in spec.pop("params") if parameter["name"] not in _PARAMETERS]
-    return f'{_json(spec)[:-1]},"params":[' + "".join(f"{_json(one)}," for one in selections)
+    return f'{_json(spec)[:-1]},"params":[' + "".join(f"{_json(selection)}," for selection in selections)
 
 
 def _json(value: object) -> str:

@@ -47,21 +47,21 @@ def list_files(project_id: str | None, *, as_json: bool) -> None:
     if as_json:
         echo_json(
             record(
-                **attributes(one, "project_id", "path", "first_at", "last_at"),
-                runs=one.sums.runs,
-                cost_usd=one.sums.cost_usd,
-                size_bytes=one.size_bytes,
-                sha256=one.sha256.hex(),
+                **attributes(file, "project_id", "path", "first_at", "last_at"),
+                runs=file.sums.runs,
+                cost_usd=file.sums.cost_usd,
+                size_bytes=file.size_bytes,
+                sha256=file.sha256.hex(),
             )
-            for one in files
+            for file in files
         )
         return
-    for one in files:
-        span = f"{one.first_at:%Y-%m-%d} to {one.last_at:%Y-%m-%d}"
+    for file in files:
+        span = f"{file.first_at:%Y-%m-%d} to {file.last_at:%Y-%m-%d}"
         click.echo(
-            f"{one.path}  {span}  {one.sums.runs:,} runs  {plain(one.sums.cost_usd)} USD  {one.size_bytes:,} bytes"
+            f"{file.path}  {span}  {file.sums.runs:,} runs  {plain(file.sums.cost_usd)} USD  {file.size_bytes:,} bytes"
         )
-    runs, size = sum(one.sums.runs for one in files), sum(one.size_bytes for one in files)
+    runs, size = sum(file.sums.runs for file in files), sum(file.size_bytes for file in files)
     click.echo(f"{len(files):,} files, {runs:,} runs, {size:,} bytes.")
 
 
@@ -121,12 +121,12 @@ def stop() -> None:
     click.echo("Archiving is stopped." if is_stopped else "Nothing is archived; there is nothing to stop.")
 
 
-def lines_of(found: Verification) -> Iterator[str]:
+def lines_of(verification: Verification) -> Iterator[str]:
     """The verdict, and each file that is damaged or that nobody knows."""
-    yield from found.damaged
-    for path in found.strays:
+    yield from verification.damaged
+    for path in verification.strays:
         yield f"{path} is not listed: it may be of a database before a restore, and counts twice for who reads the folder."
-    yield f"{found.files:,} files with {found.runs:,} runs are as they were written; {len(found.damaged):,} are damaged."
+    yield f"{verification.files:,} files with {verification.runs:,} runs are as they were written; {len(verification.damaged):,} are damaged."
 
 
 def _opened(settings: Settings, database: Database) -> Archive:

@@ -188,33 +188,36 @@ async def _compared(settings: Settings, database: Database, bill: Bill) -> Compa
         return await read_comparison(snapshots, connection, bill, store.rows_of(bill), book, system_clock())
 
 
-def _show(bill: Bill, found: Comparison, *, as_json: bool) -> None:
+def _show(bill: Bill, comparison: Comparison, *, as_json: bool) -> None:
     if as_json:
-        echo_encoded(answer_of(bill, found))
+        echo_encoded(answer_of(bill, comparison))
         return
-    total = found.total
-    billed = "billed" if found.is_billed else "by the vendor's counts"
+    total = comparison.total
+    billed = "billed" if comparison.is_billed else "by the vendor's counts"
     click.echo(f"{bill.provider}, {bill.since} to {bill.until - DAY} (UTC): bill {bill.id}")
     click.echo(
         f"${plain(total.billed_usd)} {billed}, ${plain(total.computed_usd)} computed: ${plain(total.difference_usd)} of difference.\n"
     )
-    if found.deleted:
-        click.echo(f"{words.not_counted(found.deleted)}\n")
+    if comparison.deleted:
+        click.echo(f"{words.not_counted(comparison.deleted)}\n")
     rows = [
-        (WORDS[one.reason], one.what, plain(one.amount_usd), _count(one.billed), _count(one.here))
-        for one in total.parts
+        (WORDS[part.reason], part.what, plain(part.amount_usd), _count(part.billed), _count(part.here))
+        for part in total.parts
     ]
     if rows:
         echo_table(PARTS, rows, numbers=PARTS[2:])
     else:
         click.echo("Nothing differs.")
-    if differing := [one for one in found.models if one.parts]:
+    if differing := [model for model in comparison.models if model.parts]:
         click.echo()
         echo_table(DIFFERENCES, map(_row, differing), numbers=DIFFERENCES[1:])
 
 
-def _row(one: Difference) -> tuple[str, ...]:
-    return (one.name or "(no model)", *map(plain, (one.billed_usd, one.computed_usd, one.difference_usd)))
+def _row(difference: Difference) -> tuple[str, ...]:
+    return (
+        difference.name or "(no model)",
+        *map(plain, (difference.billed_usd, difference.computed_usd, difference.difference_usd)),
+    )
 
 
 def _count(count: int | Decimal | None) -> str:

@@ -54,9 +54,9 @@ def echo_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, number
     click.echo("\n".join(table(headings, list(rows), numbers=numbers)))
 
 
-def echo_if_none(found: Collection[object], said: str) -> None:
+def echo_if_none(rows: Collection[object], said: str) -> None:
     """Print `said` to stderr if nothing was found, so that an empty list does not look like a command that failed."""
-    if not found:
+    if not rows:
         click.echo(said, err=True)
 
 
@@ -78,7 +78,7 @@ def _exact(value: object) -> object:
         case Decimal():
             return as_json(value)
         case Mapping():
-            return {name: _exact(one) for name, one in value.items()}
+            return {name: _exact(item) for name, item in value.items()}
         case _:
             return value
 

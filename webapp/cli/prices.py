@@ -121,26 +121,26 @@ def import_prices(file: TextIO, *, applies: bool) -> None:
 
     async def work(session: AsyncSession) -> Sequence[LineEffect]:
         effects = await price_file.dry_run(session, OPERATOR, rows, system_clock())
-        if applies and not any(one.problems for one in effects):
+        if applies and not any(effect.problems for effect in effects):
             await price_file.apply(session, OPERATOR, rows, system_clock())
         return effects
 
     effects = in_control(work)
-    for one in effects:
-        for line in _lines_of(one):
+    for effect in effects:
+        for line in _lines_of(effect):
             click.echo(line)
-    if any(one.problems for one in effects):
+    if any(effect.problems for effect in effects):
         raise click.ClickException("Nothing was changed: correct the lines that are refused.")
-    changing = sum(one.effect is not Effect.NOTHING for one in effects)
+    changing = sum(effect.effect is not Effect.NOTHING for effect in effects)
     prices = "1 price" if changing == 1 else f"{changing:,} prices"
     click.echo(f"{prices} changed." if applies else f"{prices} would change; --apply does it.")
 
 
-def _lines_of(one: LineEffect) -> Iterator[str]:
-    if one.effect is not Effect.NOTHING:
-        yield f"line {one.line}: {one.effect} {one.name}"
-        yield from (f"  {problem.path}: {problem.message}" for problem in one.problems)
-        yield from (f"  {name}: {before or '-'} -> {after or '-'}" for name, before, after in one.fields)
+def _lines_of(effect: LineEffect) -> Iterator[str]:
+    if effect.effect is not Effect.NOTHING:
+        yield f"line {effect.line}: {effect.effect} {effect.name}"
+        yield from (f"  {problem.path}: {problem.message}" for problem in effect.problems)
+        yield from (f"  {name}: {before or '-'} -> {after or '-'}" for name, before, after in effect.fields)
 
 
 def row_of(price: PriceEntry) -> tuple[str, ...]:

@@ -60,39 +60,39 @@ def verify(*, repair: bool, ignore_waiting: bool) -> None:
         sys.exit(1)
 
 
-def lines_of(found: Verification) -> Iterator[str]:
+def lines_of(verification: Verification) -> Iterator[str]:
     """The verdict, and the first days and runs that differ."""
-    yield f"{found.runs:,} runs compared, on {found.days:,} days of {found.projects:,} projects."
-    if found.kept:
-        yield f"{found.kept:,} runs are kept here that are no longer live."
-    yield from _lines_of_archive(found)
-    if not found.differing:
+    yield f"{verification.runs:,} runs compared, on {verification.days:,} days of {verification.projects:,} projects."
+    if verification.kept:
+        yield f"{verification.kept:,} runs are kept here that are no longer live."
+    yield from _lines_of_archive(verification)
+    if not verification.differing:
         yield "The reporting table has all of them, and they are equal."
         return
-    for difference in found.first:
+    for difference in verification.first:
         yield from _lines_of_day(difference)
-    kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(found.kinds.items()))
-    queues = ", ".join(f"{count:,} {queue}" for queue, count in sorted(found.queues.items()))
-    yield f"{found.differing:,} runs differ ({kinds}); of these {queues}."
-    if found.repaired:
-        yield f"{found.repaired:,} runs were queued for the relay."
-    elif found.differing > found.queues[Queue.WAITING]:
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(verification.kinds.items()))
+    queues = ", ".join(f"{count:,} {queue}" for queue, count in sorted(verification.queues.items()))
+    yield f"{verification.differing:,} runs differ ({kinds}); of these {queues}."
+    if verification.repaired:
+        yield f"{verification.repaired:,} runs were queued for the relay."
+    elif verification.differing > verification.queues[Queue.WAITING]:
         yield "`runtally reporting verify --repair` queues them again."
     else:
         yield "They wait for the relay; `runtally relay --once` pushes them now."
 
 
-def _lines_of_archive(found: Verification) -> Iterator[str]:
-    if not found.archived:
+def _lines_of_archive(verification: Verification) -> Iterator[str]:
+    if not verification.archived:
         return
-    missing = found.archived_missing
+    missing = verification.archived_missing
     lacking = (
         f"{missing:,} {'is' if missing == 1 else 'are'} missing from the reporting table"
         if missing
         else "all are in the reporting table"
     )
-    yield f"{found.archived:,} archived runs were counted, and their cost and tokens added up by day: {lacking}."
-    for project_id, day in found.archived_days[:SHOWN_DAYS]:
+    yield f"{verification.archived:,} archived runs were counted, and their cost and tokens added up by day: {lacking}."
+    for project_id, day in verification.archived_days[:SHOWN_DAYS]:
         yield f"{project_id} {day}: the reporting table has fewer runs than the archive and the database, or other sums"
 
 

@@ -68,10 +68,10 @@ def rebuild() -> None:
     click.echo(f"{projects:,} projects counted; {rows:,} rows changed.")
 
 
-def line_of(scope: RollupScope, found: Difference) -> str:
+def line_of(scope: RollupScope, difference: Difference) -> str:
     """Return a line on the first difference, and on how far off the rollups are."""
-    verb = "lack" if found.runs >= 0 else "have too many:"
+    verb = "lack" if difference.runs >= 0 else "have too many:"
     return (
-        f"{scope}: {found.differing:,} sums differ, first those of {found.bucket:%Y-%m-%d %H:%M} "
-        f"({found.grain} minutes, {found.name}), which {verb} {abs(found.runs):,} runs and {found.cost_usd} USD"
+        f"{scope}: {difference.differing:,} sums differ, first those of {difference.bucket:%Y-%m-%d %H:%M} "
+        f"({difference.grain} minutes, {difference.name}), which {verb} {abs(difference.runs):,} runs and {difference.cost_usd} USD"
     )

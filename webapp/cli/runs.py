@@ -37,7 +37,7 @@ def runs() -> None:
 @click.option(
     "--format",
     "name",
-    type=click.Choice([one.value for one in Format]),
+    type=click.Choice([format_.value for format_ in Format]),
     default=Format.CSV.value,
     show_default=True,
     help="The format of the file.",

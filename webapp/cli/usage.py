@@ -63,7 +63,7 @@ def _dimensions(_context: click.Context, _option: click.Parameter, given: tuple[
 @click.option(
     "--range",
     "name",
-    type=click.Choice([one.value for one in NamedRange]),
+    type=click.Choice([range_.value for range_ in NamedRange]),
     default=NamedRange.LAST_7_DAYS.value,
     show_default=True,
     help="The time range, in UTC.",
@@ -96,13 +96,13 @@ def usage(sought: RunFilter, by: _By, name: str, limit: int, *, as_json: bool) -
             snapshots = Snapshots.of(connection, DayMemo(0), ArchivedGroupReader(archive) if archive else None)
             if by.has_lines:
                 return await read_cost_lines(snapshots, connection, question)
-            return await read_groups([GroupRowReader.of(one) for one in snapshots.every], question)
+            return await read_groups([GroupRowReader.of(snapshot) for snapshot in snapshots.every], question)
 
     found = with_database(work)
     if as_json:
         echo_json(_record(found))
         return
-    span, names = found.question.timeline.span, [one.name.upper() for one in by.dimensions]
+    span, names = found.question.timeline.span, [dimension.name.upper() for dimension in by.dimensions]
     if isinstance(found, CostLines):
         rows = [
             (*map(_name, group), NAMES[line], *_line_cells(line, sums))
@@ -139,7 +139,7 @@ def _line_cells(line: str, sums: LineSum) -> Sequence[str]:
 
 def _record(found: GroupAnswer | CostLines) -> Record:
     question, span = found.question, found.question.timeline.span
-    names = [one.name for one in question.by]
+    names = [dimension.name for dimension in question.by]
     return record(
         start=span.since.astimezone(UTC),
         end=span.until.astimezone(UTC),

@@ -121,7 +121,7 @@ class Answers:
                 name: {"usd": plain(usd_per_units(FURTHER[name], pico)), "per": per_text(FURTHER[name])}
                 for name, pico in price.rates.further.items()
             },
-            variants=[one.text for one in price.variants],
+            variants=[variant.text for variant in price.variants],
         )
 
     async def budget(self, actor: Actor, project_id: str | None) -> Answer:
@@ -131,7 +131,7 @@ class Answers:
             use = await get_use(connection, project_id, self.clock())
             states = await read_states(connection, project_id, self.clock(), self.names)
         of_month = {} if use is None else _of_month(use)
-        return _answer(project_id=project_id) | of_month | {"budgets": [_state(one) for one in states]}
+        return _answer(project_id=project_id) | of_month | {"budgets": [_state(state) for state in states]}
 
     async def _groups(  # noqa: PLR0913  # What says which groups has its name at the call.
         self,
@@ -149,37 +149,37 @@ class Answers:
             timeline, run_filter, tuple(by), limit=limit + has_value, rank_by=rank_by, latencies=LatencyDetail.NONE
         )
         async with self.database.snapshot(READ_SECONDS) as connection:
-            found = await read_groups([GroupRowReader.over(connection)], question)
-        rows = [(group, one) for group, one in found.groups.items() if OTHER not in group]
+            groups = await read_groups([GroupRowReader.over(connection)], question)
+        rows = [(group, one) for group, one in groups.groups.items() if OTHER not in group]
         if has_value:
-            rows = [(group, one) for group, one in rows if None not in group]
+            rows = [(group, row) for group, row in rows if None not in group]
         return _answer(
             project_id=run_filter.project_id,
             since=timeline.span.since,
             until=min(timeline.span.until, now),
-            total=None if found.question.is_overlapping else _totals(found.total),
-            rows=[_row(by, group, one) for group, one in rows[:limit]],
-            all_other_rows=_others(found),
+            total=None if groups.question.is_overlapping else _totals(groups.total),
+            rows=[_row(by, group, row) for group, row in rows[:limit]],
+            all_other_rows=_others(groups),
         )
 
     async def _lines(self, run_filter: RunFilter, by: Sequence[Dimension], reach: NamedRange, limit: int) -> Answer:
         """Answer with the lines of the groups that cost most."""
         timeline = _timeline(reach, now := self.clock())
         async with self.database.snapshot(READ_SECONDS) as connection:
-            found = await read_cost_lines(
+            cost_lines = await read_cost_lines(
                 Snapshots.of(connection, DayMemo(0)),
                 connection,
                 GroupQuestion(timeline, run_filter, tuple(by), limit=limit),
             )
-        total = None if found.question.is_overlapping else found.total
+        total = None if cost_lines.question.is_overlapping else cost_lines.total
         return _answer(
             project_id=run_filter.project_id,
             since=timeline.span.since,
             until=min(timeline.span.until, now),
             total=total and _answer(cost_usd=total.cost_usd, runs=total.runs, runs_without_cost=total.unpriced),
             rows=[
-                {one.name: _shown(value) for one, value in zip(by, group, strict=True)} | _line(name, sums)
-                for group, lines in found.groups.items()
+                {dimension.name: _shown(value) for dimension, value in zip(by, group, strict=True)} | _line(name, sums)
+                for group, lines in cost_lines.groups.items()
                 for name, sums in lines.sorted
             ],
         )
@@ -218,13 +218,13 @@ def _shown(value: str | None) -> str | None:
 def filter_of(project_id: str | None, values: Mapping[str, str] | None) -> RunFilter:
     """Return the filter by values of dimensions, as the API has them. Raises `InvalidFilter`, which says what is wrong."""
     sent = values or {}
-    names = [filters.NAMES[one.filter_field] for one in DIMENSIONS.values()]
+    names = [filters.NAMES[dimension.filter_field] for dimension in DIMENSIONS.values()]
     if unknown := [name for name in sent if name not in names and not name.startswith(METADATA)]:
         raise InvalidFilter(f"Nothing is filtered by {unknown[0]!r}; use {', '.join(names)} or {METADATA}<key>.")
     try:
         return RunFilter.parse(sent).replace(project_id=project_id)
     except InvalidFilter as error:
-        raise InvalidFilter("; ".join(f"{one.path} {one.message}" for one in error.details)) from None
+        raise InvalidFilter("; ".join(f"{detail.path} {detail.message}" for detail in error.details)) from None
 
 
 def _dimension(name: str) -> Dimension:
@@ -281,12 +281,12 @@ def _state(state: BudgetState) -> Answer:
         amount_usd=terms.amount_usd,
         values=[
             _answer(
-                value=one.value or None,
-                spent_usd=one.spent_usd,
-                runs_without_cost=one.unpriced,
-                is_minimum=bool(one.or_more),
+                value=spending.value or None,
+                spent_usd=spending.spent_usd,
+                runs_without_cost=spending.unpriced,
+                is_minimum=bool(spending.or_more),
             )
-            for one in state.spendings[:MAX_ROWS]
+            for spending in state.spendings[:MAX_ROWS]
         ],
         values_over=len(state.over),
         problem=state.problem or None,
@@ -307,6 +307,6 @@ def _plain(value: object) -> object:
         case Mapping() | str() | int() | float() | None:
             return value
         case list():
-            return [_plain(one) for one in value]
+            return [_plain(item) for item in value]
         case _:
             return str(value)

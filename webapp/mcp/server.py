@@ -71,7 +71,7 @@ class ExactServer(MCPServer[Any]):
         except ToolError as error:
             if isinstance(error.__cause__, ValidationError):
                 faults = error.__cause__.errors(include_url=False)
-                said = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in faults)
+                said = (f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in faults)
                 raise ToolError("; ".join(said)) from None
             raise
 

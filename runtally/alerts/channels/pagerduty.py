@@ -96,7 +96,7 @@ def _unlinked(facts: Any) -> Any:  # noqa: ANN401  # Any JSON.
     if isinstance(facts, dict):
         return {name: value if name == "url" else _unlinked(value) for name, value in facts.items()}
     if isinstance(facts, list):
-        return [_unlinked(one) for one in facts]
+        return [_unlinked(fact) for fact in facts]
     return unlinked(facts) if isinstance(facts, str) else facts
 
 

@@ -254,7 +254,7 @@ async def move(session: AsyncSession, by: Actor, repricing_id: int, state: Repri
 def groups_of(repricing: Repricing) -> tuple[Group, ...]:
     """List what changes by project and model, the largest change first."""
     groups = (_group(one) for one in repricing.found)
-    return tuple(sorted(groups, key=lambda one: (-abs(one.after_usd - one.before_usd), -one.runs)))
+    return tuple(sorted(groups, key=lambda group: (-abs(group.after_usd - group.before_usd), -group.runs)))
 
 
 Databases = Callable[[str | None], Sequence[Database]]

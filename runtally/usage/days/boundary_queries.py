@@ -104,7 +104,7 @@ def summary_of(question: Question, runs: Sequence[BoundaryRun]) -> Summary:
         buckets=group_sum((number, run.totals) for number, run in zip(number_of, wanted, strict=True))
         if question.has_buckets
         else {},
-        groups=group_sum((tuple(_value(run, one) for one in question.by), run.totals) for run in wanted)
+        groups=group_sum((tuple(_value(run, dimension) for dimension in question.by), run.totals) for run in wanted)
         if question.by
         else {},
         whole=Latencies((sketch_of_counts(counts),)) if has_latencies else NO_LATENCIES,

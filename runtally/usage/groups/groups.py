@@ -62,7 +62,7 @@ class GroupAnswer:
     @property
     def total(self) -> Totals:
         """The sums of all runs; meaningless for groups that overlap."""
-        return total_of(one.totals for one in self.groups.values())
+        return total_of(group.totals for group in self.groups.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +125,9 @@ async def _answer(question: GroupQuestion, parts: Sequence[Part]) -> GroupAnswer
     )
     rows = [of_part for of_part, _ in found]
     of_groups, of_slices = _added_latencies(named, [latencies for _, latencies in found])
-    sums = group_sum(item for one in rows for item in one.groups.items())
+    sums = group_sum(item for row in rows for item in row.groups.items())
     groups = {group: sums.pop(group) for group in names} | sums
-    slices = group_sum(item for one in rows for item in one.slices.items())
+    slices = group_sum(item for row in rows for item in row.slices.items())
     if len(question.timeline.starts) == 1:
         slices = {(0, group): totals for group, totals in groups.items()}
     if shown := masking.group_mask(question.filter.project_id, question.by):
@@ -152,7 +152,7 @@ async def read_values(reader: GroupRowReader, question: GroupQuestion, runs: int
     parts = await parts_of(reader, question)
     for part in parts if runs > MAX_VALUES_READ else ():
         if await part.count(question, MAX_VALUES_READ) > MAX_VALUES_READ:
-            names = " and ".join(one.name for one in question.by)
+            names = " and ".join(dimension.name for dimension in question.by)
             raise DimensionNotTracked(
                 f"There are more than {MAX_VALUES_READ:,} values of {names}: ask for a shorter time."
             )
@@ -188,7 +188,7 @@ async def _names(question: GroupQuestion, parts: Sequence[Part]) -> tuple[tuple[
     ranks = [one for part in closed if (one := await part.ranks_up_to(question, MAX_RANKS)) is not None]
     if len(ranks) < len(closed):
         return await _highest(question, parts, [None]), None
-    if max(len(one.places) for one in ranks) * open_.buckets > FEW_ROWS:
+    if max(len(rank.places) for rank in ranks) * open_.buckets > FEW_ROWS:
         return await _highest(question, parts, [*ranks, await open_.ranks_up_to(question, MAX_RANKS)]), None
     try:
         # The sums of few take no longer than the ranks, and one statement instead of two.
@@ -237,7 +237,7 @@ def _added_latencies(
     question: GroupQuestion, parts: Sequence[GroupLatencies | None]
 ) -> tuple[Mapping[Group, Latencies] | None, Mapping[SliceKey, Latencies] | None]:
     """Add up the latencies of all parts, over the whole time and in each bucket; None where a part has none."""
-    known = [one for one in parts if one is not None]
+    known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return None, None
     groups = group_sum(item for one in known for item in one.groups.items())

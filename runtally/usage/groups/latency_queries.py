@@ -53,7 +53,7 @@ async def select_run_latencies(
     if names and named is not None:
         rows = named_sql(found, question, named)
         same = " AND ".join(f"named.{name} = valued.{name}" for name in names)
-        are_many = [one == rest_of if rest_of else one.usual is None for one in question.by]
+        are_many = [dimension == rest_of if rest_of else dimension.usual is None for dimension in question.by]
         columns = ", ".join(
             f"CASE WHEN named.{name} IS NULL AND valued.{name} <> '{ANY}' THEN '{OTHERS}' ELSE valued.{name} END AS {name}"
             if is_many
@@ -145,8 +145,8 @@ async def select_stored_latencies(
     scope = found.value(RollupScope(project_id).key)
     columns = f"{bucket_ranges(found, ranges)}, {found.value([use for _, use in stored], 'smallint[]')}"
     # They are one time, as only the ends of a span are left to the runs.
-    since = found.value(min((one.since for one in ranges), default=timeline.span.since), "timestamptz")
-    until = found.value(max((one.until for one in ranges), default=timeline.span.since), "timestamptz")
+    since = found.value(min((range_.since for range_ in ranges), default=timeline.span.since), "timestamptz")
+    until = found.value(max((range_.until for range_ in ranges), default=timeline.span.since), "timestamptz")
     is_known = "FALSE"
     if percentiles_of is not None:
         is_known = f"""p95 IS NOT NULL

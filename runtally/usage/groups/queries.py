@@ -239,28 +239,29 @@ async def select_groups(connection: Connection, asked: PlannedQuestion) -> Group
 
 
 def slices_sql(
-    found: Conditions, asked: PlannedQuestion, *, is_read_twice: bool = False, has_latencies: bool = False
+    conditions: Conditions, asked: PlannedQuestion, *, is_read_twice: bool = False, has_latencies: bool = False
 ) -> str | None:
     """SQL of `slices`, the rows of all sources; None where there is nothing to read."""
     question, plan, waiting = asked.question, asked.plan, asked.waiting
-    starts = found.value(list(question.timeline.starts), "timestamptz[]")
+    starts = conditions.value(list(question.timeline.starts), "timestamptz[]")
     ctes, slices = "WITH ", list[str]()
     if plan.sums is Source.VALUES:
-        ctes = f"{key_cte(found, asked)}{waiting.slices_cte(found) if waiting else ''},\n"
+        ctes = f"{key_cte(conditions, asked)}{waiting.slices_cte(conditions) if waiting else ''},\n"
     if plan.cover.stored and plan.sums in {Source.TOTALS, Source.SLICES}:
-        slices.append(stored_slices(found, asked, starts))
+        slices.append(stored_slices(conditions, asked, starts))
     elif plan.cover.stored:
-        slices += value_slices(found, asked, starts)
+        slices += value_slices(conditions, asked, starts)
     slices += [
-        run_slices(found, question, plan.rest_of, span, starts, has_latencies=has_latencies) for span in plan.cover.runs
+        run_slices(conditions, question, plan.rest_of, span, starts, has_latencies=has_latencies)
+        for span in plan.cover.runs
     ]
     if asked.archived:
-        slices.append(archived_slices(found, asked))
+        slices.append(archived_slices(conditions, asked))
     if not slices:
         return None
     listed = "\n   UNION ALL\n  ".join(slices)
     if question.named is not None and (dimension := _merged_dimension(question)) is not None:
-        listed = _of_named(found, question, question.named, dimension, listed)
+        listed = _of_named(conditions, question, question.named, dimension, listed)
     return f"""{ctes}slices AS {"MATERIALIZED " if is_read_twice else ""}(
   {listed}
 )"""
@@ -274,10 +275,10 @@ def _merged_dimension(question: GroupQuestion) -> Dimension | None:
 
 
 def _of_named(
-    found: Conditions, question: GroupQuestion, named: Collection[Group], dimension: Dimension, slices: str
+    conditions: Conditions, question: GroupQuestion, named: Collection[Group], dimension: Dimension, slices: str
 ) -> str:
     """SQL of slices in which groups that are not named have no value of a dimension, so that what is kept is not each of thousands."""
-    names, rows = names_of(question.by), named_sql(found, question, named)
+    names, rows = names_of(question.by), named_sql(conditions, question, named)
     merged = names[question.by.index(dimension)]
     value = f"coalesce(named.{merged}, CASE each.{merged} WHEN '{ANY}' THEN '{ANY}' ELSE '{OTHERS}' END)"
     columns = ", ".join(f"{value if name == merged else f'each.{name}'} AS {name}" for name in names)
@@ -297,7 +298,7 @@ def _told_apart(names: Sequence[str]) -> str:
     return " AND ".join(f"{name} NOT IN ('{ANY}', '{OTHERS}', '{VALUE}{OTHER_NAME}')" for name in names)
 
 
-def _groups_sql(found: Conditions, question: GroupQuestion, rest_of: Dimension | None) -> str:
+def _groups_sql(conditions: Conditions, question: GroupQuestion, rest_of: Dimension | None) -> str:
     """SQL of the sums of groups, over `slices`."""
     names, sums = names_of(question.by), _sums(question)
     group = f"ARRAY[{', '.join(names)}]::text[]"
@@ -316,7 +317,7 @@ def _groups_sql(found: Conditions, question: GroupQuestion, rest_of: Dimension |
         selects.append(_valued_sql(question, rest_of))
     return f""",
 grouped AS MATERIALIZED (
-  {_grouped(found, question, names, sums)}
+  {_grouped(conditions, question, names, sums)}
 ),
 groups AS MATERIALIZED (
   SELECT {_GROUP}, 0, {group}, {sums} FROM grouped {by}{limit}
@@ -334,7 +335,7 @@ def _valued_sql(question: GroupQuestion, rest_of: Dimension) -> str:
 GROUP BY {", ".join(("number", *names))}"""
 
 
-def _grouped(found: Conditions, question: GroupQuestion, names: Sequence[str], sums: str) -> str:
+def _grouped(conditions: Conditions, question: GroupQuestion, names: Sequence[str], sums: str) -> str:
     """SQL of the sums of each bucket and named group, and of all others as one."""
     which = " AND ".join(f"{name} <> '{ANY}'" for name in names) or "TRUE"
     if question.named is None or not names:
@@ -342,7 +343,7 @@ def _grouped(found: Conditions, question: GroupQuestion, names: Sequence[str], s
         columns = "".join(f", CASE WHEN {is_other} THEN '{OTHERS}' ELSE {name} END AS {name}" for name in names)
         slices = f"SELECT number{columns}, {', '.join(question.measures)} FROM slices WHERE {which}"
     else:
-        named = named_sql(found, question, question.named)
+        named = named_sql(conditions, question, question.named)
         columns = "".join(f", coalesce(named.{name}, '{OTHERS}') AS {name}" for name in names)
         same = " AND ".join(f"named.{name} = slices.{name}" for name in names)
         qualified = " AND ".join(f"slices.{name} <> '{ANY}'" for name in names)

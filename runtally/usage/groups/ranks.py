@@ -44,7 +44,7 @@ class Ranks:
             ((_name(group), rank) for group, rank in ranks.items()), key=lambda item: _order(item[0], *item[1])
         )
         return cls.sorted(
-            [name for name, _ in names], [one.measure for _, one in names], [one.runs for _, one in names]
+            [name for name, _ in names], [name.measure for _, name in names], [name.runs for _, name in names]
         )
 
     @classmethod
@@ -90,14 +90,14 @@ def highest(ranks: Sequence[Ranks], limit: int) -> tuple[Group, ...]:
     many groups of the same rank, those are added up that several ranges have. A value that is called as the rest is in an answer
     belongs to the rest: the answer could not tell the two apart.
     """
-    ranks = [one for one in ranks if one.places]
+    ranks = [rank for rank in ranks if rank.places]
     found = _walked(ranks, limit) or _added_where_shared(ranks, limit)
     return tuple(map(_group, nsmallest(limit, found, key=lambda name: _order(name, *found[name]))))
 
 
 def _walked(ranks: Sequence[Ranks], limit: int) -> dict[Name, Rank] | None:
     """Add up the groups among which the highest are, if a short walk finds them."""
-    walks, found, step = [_named(one) for one in ranks], dict[Name, Rank](), max(limit, _MIN_STEP)
+    walks, found, step = [_named(rank) for rank in ranks], dict[Name, Rank](), max(limit, _MIN_STEP)
     while walks:
         parts = [list(islice(walk, step)) for walk in walks]
         if step > _MAX_STEP or all(part[0][1] == part[-1][1] for part in parts if part):
@@ -118,17 +118,17 @@ _MIN_STEP, _MAX_STEP = 10, 500
 def _added_where_shared(ranks: Sequence[Ranks], limit: int) -> dict[Name, Rank]:
     """Add up the groups of several ranges, and those of one alone that are the first of these: they keep their order there."""
     seen, shared = set[Name](), set[Name]()
-    for one in ranks:
-        shared |= one.places.keys() & seen
-        seen |= one.places.keys()
-    alone = ((name for name, _ in _named(one) if name not in shared) for one in ranks)
+    for rank in ranks:
+        shared |= rank.places.keys() & seen
+        seen |= rank.places.keys()
+    alone = ((name for name, _ in _named(rank) if name not in shared) for rank in ranks)
     names = {name for name in shared if _may_be_named(name)}.union(*(islice(of_one, limit) for of_one in alone))
     return {name: _added(ranks, name) for name in names}
 
 
 def _added(ranks: Sequence[Ranks], name: Name) -> Rank:
     """Return the rank of a group over several time ranges together."""
-    places = [(one, one.places[name]) for one in ranks if name in one.places]
+    places = [(rank, rank.places[name]) for rank in ranks if name in rank.places]
     return Rank(sum(one.measures[place] for one, place in places), sum(one.runs[place] for one, place in places))
 
 
@@ -143,7 +143,7 @@ def _may_be_named(name: Name) -> bool:
 
 def added(ranks: Sequence[Rank]) -> Rank:
     """Return the rank of a group in several times together."""
-    return Rank(sum(one.measure for one in ranks), sum(one.runs for one in ranks))
+    return Rank(sum(rank.measure for rank in ranks), sum(rank.runs for rank in ranks))
 
 
 def _order(name: Name, measure: int, runs: int) -> tuple[Any, ...]:

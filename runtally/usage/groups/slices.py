@@ -35,7 +35,7 @@ _HOUR = "(day + make_interval(hours => hour)) AT TIME ZONE 'UTC'"
 _ARRAYS = {"hour": "hours", "value": "dimension_values", "provider": "providers", "model": "models"}
 _VALUE = f"CASE WHEN value IS NULL THEN '{OTHERS}' WHEN value = '' THEN '{ANY}' ELSE '{VALUE}' || value END"
 _FLAGS = ("status", "without_usage", "cost_is_minimum", "cost_estimated")
-INPUTS = ", ".join((*_FLAGS, *dict.fromkeys(one.summed for one in MEASURES if one.summed)))
+INPUTS = ", ".join((*_FLAGS, *dict.fromkeys(measure.summed for measure in MEASURES if measure.summed)))
 """The columns of runs that measures are made of."""
 
 SliceKey = tuple[int, Group]
@@ -49,11 +49,13 @@ def read_group(written: Sequence[str]) -> Group:
     return tuple([one[1:] if one.startswith(VALUE) else _SPECIAL[one] for one in written])
 
 
-def named_sql(found: Conditions, question: GroupQuestion, named: Collection[Group]) -> str:
+def named_sql(conditions: Conditions, question: GroupQuestion, named: Collection[Group]) -> str:
     """SQL of these groups, as rows."""
     names = names_of(question.by)
     values = zip(*named, strict=True) if named else ((),) * len(names)
-    arrays = ", ".join(found.value([NONE if one is None else VALUE + one for one in each], "text[]") for each in values)
+    arrays = ", ".join(
+        conditions.value([NONE if one is None else VALUE + one for one in each], "text[]") for each in values
+    )
     return f"unnest({arrays}) AS named ({', '.join(names)})"
 
 
@@ -80,13 +82,13 @@ class WaitingRuns:
         """The days of these runs."""
         return cast("Sequence[date]", self.slices[_DAY_PLACE])
 
-    def slices_cte(self, found: Conditions) -> str:
+    def slices_cte(self, conditions: Conditions) -> str:
         """SQL of `dimension_slices`."""
-        return _columns_cte(found, "dimension_slices", _WAITING_SLICES, self.slices)
+        return _columns_cte(conditions, "dimension_slices", _WAITING_SLICES, self.slices)
 
-    def bins_cte(self, found: Conditions) -> str:
+    def bins_cte(self, conditions: Conditions) -> str:
         """SQL of `dimension_bins`."""
-        return _columns_cte(found, "dimension_bins", _WAITING_BINS, self.bins)
+        return _columns_cte(conditions, "dimension_bins", _WAITING_BINS, self.bins)
 
 
 # Decimals are passed on as text, which is faster to read and to write.
@@ -98,15 +100,17 @@ _WAITING_SLICES = {
     "value": "text",
     "provider": "text",
     "model": "text",
-    **dict.fromkeys((one.name for one in DIMENSION_MEASURES), "numeric"),
+    **dict.fromkeys((measure.name for measure in DIMENSION_MEASURES), "numeric"),
 }
 _WAITING_BINS = {"day": "date", "project_id": "text", "value": "text", "latency": "integer", "n": "bigint"}
 _DAY_PLACE = 0
 
 
-def _columns_cte(found: Conditions, name: str, columns: Mapping[str, str], values: Sequence[Sequence[object]]) -> str:
+def _columns_cte(
+    conditions: Conditions, name: str, columns: Mapping[str, str], values: Sequence[Sequence[object]]
+) -> str:
     arrays = (
-        found.value(value, f"{'text' if kind == 'numeric' else kind}[]")
+        conditions.value(value, f"{'text' if kind == 'numeric' else kind}[]")
         for value, kind in zip(values, columns.values(), strict=True)
     )
     return f""",
@@ -131,19 +135,19 @@ class PlannedQuestion:
         return cast("Dimension", self.question.key)
 
 
-def stored_slices(found: Conditions, asked: PlannedQuestion, starts: str) -> str:
+def stored_slices(conditions: Conditions, asked: PlannedQuestion, starts: str) -> str:
     """SQL of slices over stored totals or slices."""
     question, plan = asked.question, asked.plan
     rows = (TOTALS if plan.sums is Source.TOTALS else SLICES).rows_of(question.filter.project_id)
-    scope = found.value(RollupScope(question.filter.project_id).key)
+    scope = conditions.value(RollupScope(question.filter.project_id).key)
     columns = [f"{number_sql('bucket', starts)} AS number"]
     columns += [
-        f"'{VALUE}' || {one.slice_column} AS {name}"
-        for one, name in zip(question.by, names_of(question.by), strict=True)
+        f"'{VALUE}' || {dimension.slice_column} AS {name}"
+        for dimension, name in zip(question.by, names_of(question.by), strict=True)
     ]
     return f"""SELECT {", ".join((*columns, *question.measures))}
-    FROM {stored_in(found, plan.cover.stored, rows, scope)}
-   WHERE {of_models(found, question.filter)}"""
+    FROM {stored_in(conditions, plan.cover.stored, rows, scope)}
+   WHERE {of_models(conditions, question.filter)}"""
 
 
 def of_key(question: GroupQuestion) -> str:
@@ -153,17 +157,17 @@ def of_key(question: GroupQuestion) -> str:
     return "project_id = (SELECT project_id FROM key) AND key_id = (SELECT id FROM key)"
 
 
-def key_cte(found: Conditions, asked: PlannedQuestion) -> str:
+def key_cte(conditions: Conditions, asked: PlannedQuestion) -> str:
     """SQL of `key`, the key's number in each project."""
     project_id = asked.question.filter.project_id
     if project_id is not None:
         return f"""WITH key AS MATERIALIZED (
-  SELECT {found.value(project_id)} AS project_id, {found.value(asked.plan.key_id, "bigint")} AS id
+  SELECT {conditions.value(project_id)} AS project_id, {conditions.value(asked.plan.key_id, "bigint")} AS id
 )"""
     return f"""WITH key AS MATERIALIZED (
   SELECT project_id, id
     FROM ({keys_of("SELECT id AS project_id FROM projects", "('tracked')")}) AS keys
-   WHERE key = {found.value(asked.key.tracked_as)}
+   WHERE key = {conditions.value(asked.key.tracked_as)}
 )"""
 
 
@@ -189,7 +193,7 @@ waiting AS MATERIALIZED (
     return WaitingRuns(columns[: len(_WAITING_SLICES)], columns[len(_WAITING_SLICES) :])
 
 
-def value_slices(found: Conditions, asked: PlannedQuestion, starts: str) -> Iterator[str]:
+def value_slices(conditions: Conditions, asked: PlannedQuestion, starts: str) -> Iterator[str]:
     """SQL of slices over the stored sums of a key, and over those of waiting runs where there are any."""
     question, plan, key = asked.question, asked.plan, asked.key
     hours = [one for one in plan.cover.stored if one.grain.minutes == HOUR_MINUTES]
@@ -202,15 +206,15 @@ def value_slices(found: Conditions, asked: PlannedQuestion, starts: str) -> Iter
         hour = ("hour",) if detail is Detail.HOUR else ()
         names = (*hour, "value", *models, *question.measures)
         arrays = [_ARRAYS.get(name, name) for name in names]
-        on_days = of_days(found, ranges)
-        which = " AND ".join((_during(found, ranges, moment), *kept_values(found, question, key)))
+        on_days = of_days(conditions, ranges)
+        which = " AND ".join((_during(conditions, ranges, moment), *kept_values(conditions, question, key)))
         number = number_sql(moment, starts)
         # The number of a day once for all values of it.
         once, of_slice = ("0", number) if hour else (number, "number")
         stored, sliced = "dimension_sums", arrays
         if hour:
             stored, sliced = (
-                f"dimension_sums {_hours_of(found, ranges)}",
+                f"dimension_sums {_hours_of(conditions, ranges)}",
                 [f"{name}[first:last] AS {name}" for name in arrays],
             )
         yield f"""SELECT {of_slice} AS number, {_columns_of_values(question, key)}
@@ -230,10 +234,10 @@ def value_slices(found: Conditions, asked: PlannedQuestion, starts: str) -> Iter
    WHERE detail = '{detail}' AND {on_days} AND {which}"""
 
 
-def _hours_of(found: Conditions, ranges: Sequence[BucketRange]) -> str:
+def _hours_of(conditions: Conditions, ranges: Sequence[BucketRange]) -> str:
     """SQL of the places in a block of the sums from the first hour of these ranges to the last: they lie in order of the hours."""
-    since = found.value(min(one.since for one in ranges), "timestamptz")
-    until = found.value(max(one.until for one in ranges), "timestamptz")
+    since = conditions.value(min(range_.since for range_ in ranges), "timestamptz")
+    until = conditions.value(max(range_.until for range_ in ranges), "timestamptz")
 
     def sums_before(moment: str) -> str:
         """SQL of the number of sums before a moment, which begins an hour."""
@@ -245,26 +249,26 @@ def _hours_of(found: Conditions, ranges: Sequence[BucketRange]) -> str:
 
 def _columns_of_values(question: GroupQuestion, key: Dimension) -> str:
     columns = [
-        f"{_VALUE} AS {name}" if one == key else f"'{VALUE}' || {one.slice_column} AS {name}"
-        for one, name in zip(question.by, names_of(question.by), strict=True)
+        f"{_VALUE} AS {name}" if dimension == key else f"'{VALUE}' || {dimension.slice_column} AS {name}"
+        for dimension, name in zip(question.by, names_of(question.by), strict=True)
     ]
     return ", ".join((*columns, *question.measures))
 
 
-def kept_values(found: Conditions, question: GroupQuestion, key: Dimension) -> Iterator[str]:
+def kept_values(conditions: Conditions, question: GroupQuestion, key: Dimension) -> Iterator[str]:
     """SQL of the filter over rows of values."""
     value = question.filter.value_of(key)
     if value is not None:
-        yield f"value = {found.value(value[:MAX_VALUE_LENGTH])}"
+        yield f"value = {conditions.value(value[:MAX_VALUE_LENGTH])}"
     if question.filter.is_of_any_model:
-        yield of_models(found, question.filter)
+        yield of_models(conditions, question.filter)
 
 
-def of_days(found: Conditions, ranges: Sequence[BucketRange]) -> str:
+def of_days(conditions: Conditions, ranges: Sequence[BucketRange]) -> str:
     """SQL of the days of which these ranges are, for the key of a table."""
     parts = (
-        f"day >= {found.value(one.since.date(), 'date')} AND day <= {found.value(_last_day(one), 'date')}"
-        for one in ranges
+        f"day >= {conditions.value(range_.since.date(), 'date')} AND day <= {conditions.value(_last_day(range_), 'date')}"
+        for range_ in ranges
     )
     return f"({' OR '.join(parts)})"
 
@@ -273,27 +277,27 @@ def _last_day(one: BucketRange) -> date:
     return (one.until - timedelta(microseconds=1)).date()
 
 
-def _during(found: Conditions, ranges: Sequence[BucketRange], moment: str) -> str:
+def _during(conditions: Conditions, ranges: Sequence[BucketRange], moment: str) -> str:
     parts = (
-        f"{moment} >= {found.value(one.since, 'timestamptz')} AND {moment} < {found.value(one.until, 'timestamptz')}"
-        for one in ranges
-        if one.grain.minutes == HOUR_MINUTES
+        f"{moment} >= {conditions.value(range_.since, 'timestamptz')} AND {moment} < {conditions.value(range_.until, 'timestamptz')}"
+        for range_ in ranges
+        if range_.grain.minutes == HOUR_MINUTES
     )
     return f"({' OR '.join(parts) or 'TRUE'})"
 
 
-def archived_slices(found: Conditions, asked: PlannedQuestion) -> str:
+def archived_slices(conditions: Conditions, asked: PlannedQuestion) -> str:
     """SQL of slices that the archive has added up."""
     measures = measures_named(*asked.question.measures)
-    types = {one.name: "bigint" if one.column_type is BigInteger else "numeric" for one in measures}
+    types = {measure.name: "bigint" if measure.column_type is BigInteger else "numeric" for measure in measures}
     kinds = {"number": "integer", **dict.fromkeys(names_of(asked.question.by), "text"), **types}
     columns = zip(*asked.archived, strict=True)
-    arrays = (found.value(list(each), f"{kind}[]") for each, kind in zip(columns, kinds.values(), strict=True))
+    arrays = (conditions.value(list(each), f"{kind}[]") for each, kind in zip(columns, kinds.values(), strict=True))
     return f"SELECT * FROM unnest({', '.join(arrays)}) AS archived ({', '.join(kinds)})"
 
 
 def run_slices(  # noqa: PLR0913  # The parts of an expression.
-    found: Conditions,
+    conditions: Conditions,
     question: GroupQuestion,
     rest_of: Dimension | None,
     span: TimeSpan,
@@ -307,7 +311,7 @@ def run_slices(  # noqa: PLR0913  # The parts of an expression.
     latencies = ", array_agg(latency) FILTER (WHERE latency IS NOT NULL) AS latencies" if has_latencies else ""
     return f"""SELECT number{columns},
          {columns_over_runs(measures_named(*question.measures))}{latencies}
-    FROM {runs_sql(found, question, rest_of, span, starts)}
+    FROM {runs_sql(conditions, question, rest_of, span, starts)}
 GROUP BY number{columns}"""
 
 
@@ -320,18 +324,20 @@ def runs_sql(found: Conditions, question: GroupQuestion, rest_of: Dimension | No
            WHERE {conditions}{which}) AS valued"""
 
 
-def value_columns(found: Conditions, by: Sequence[Dimension], rest_of: Dimension | None = None) -> tuple[str, str, str]:
+def value_columns(
+    conditions: Conditions, by: Sequence[Dimension], rest_of: Dimension | None = None
+) -> tuple[str, str, str]:
     """SQL of the columns with the values of runs, what is joined for them, and the condition that runs have one of `rest_of`."""
     columns, joined, which = "", "", unusual(rest_of)
-    for one, name in zip(by, names_of(by), strict=True):
-        value, is_valued = found.value_of(one), one == rest_of
-        if one.is_list:
+    for dimension, name in zip(by, names_of(by), strict=True):
+        value, is_valued = conditions.value_of(dimension), dimension == rest_of
+        if dimension.is_list:
             # All runs that have a value are counted by themselves, because each of them is in several groups.
-            joined += found.each_of(value, f"each_{name}", has_any=is_valued)
+            joined += conditions.each_of(value, f"each_{name}", has_any=is_valued)
             value = f"each_{name}.value"
             columns += f", CASE WHEN {value} = '' THEN '{ANY}' WHEN {value} IS NULL THEN '{NONE}' ELSE '{VALUE}' || {value} END AS {name}"
             continue
-        if is_valued and not one.unusual:
+        if is_valued and not dimension.unusual:
             which += f" AND {value} IS NOT NULL"
         columns += f", coalesce('{VALUE}' || {value}, '{NONE}') AS {name}"
     return columns, joined, which

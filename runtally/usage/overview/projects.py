@@ -88,7 +88,9 @@ class Projects:
         """Read all projects with the figures by which they are sorted, without the previous period."""
         now, of_project = self._reader.now, self._reader.project_id
         ids = None if of_project is None else [of_project]
-        of_each = await self._reader.snapshots.of_each(lambda one: project_queries.select_listed(one, ids))
+        of_each = await self._reader.snapshots.of_each(
+            lambda connection: project_queries.select_listed(connection, ids)
+        )
         listed = [project for of_one in of_each for project in of_one]
         totals = await self._sums_over(self._window)
         spending = Spending(
@@ -96,7 +98,7 @@ class Projects:
             week=await self._sums_over(Window.of(Range.WEEK, now, Range.WEEK.chart_interval)),
             month=await self._sums_over(Window.of(Range.MONTH, now, Range.MONTH.chart_interval)),
         )
-        found = [(_totals_of(totals, one), one) for one in listed]
+        found = [(_totals_of(totals, project), project) for project in listed]
         shown = sorted(
             (each for each in found if not each[1].is_hidden),
             key=lambda each: (-each[0].cost_usd, -each[0].runs, each[1].name, each[1].id),
@@ -114,9 +116,11 @@ class Projects:
         before = await self._sums_over(self._window.previous(self._reader.now))
         # Not `_replace`: all thousand are compared where it is that by which they are sorted.
         return tuple(
-            ProjectSummary(project, totals, spending, _totals_of(before, project), costs) if project.id in fair else one
-            for one in summaries
-            for project, totals, spending, _, costs in [one]
+            ProjectSummary(project, totals, spending, _totals_of(before, project), costs)
+            if project.id in fair
+            else summary
+            for summary in summaries
+            for project, totals, spending, _, costs in [summary]
         )
 
     async def drawn(self, summaries: Sequence[ProjectSummary]) -> tuple[ProjectSummary, ...]:
@@ -124,7 +128,7 @@ class Projects:
         window = self._window.in_buckets_of(DAY) if self._window.is_by_month else self._window
         ids = _ids(summaries)
         of_each = await self._reader.snapshots.of_each(
-            lambda one: project_sum_queries.select_costs(one, window, self._filter, ids)
+            lambda connection: project_sum_queries.select_costs(connection, window, self._filter, ids)
         )
         found = {id_: costs for of_one in of_each for id_, costs in of_one.items()}
         places, nothing = window.places_in(self._window), dict[int, float]()
@@ -135,7 +139,7 @@ class Projects:
                 added[places[number]] += cost
             return tuple(added)
 
-        return tuple(one._replace(costs=costs(one.project.id)) for one in summaries)
+        return tuple(summary._replace(costs=costs(summary.project.id)) for summary in summaries)
 
     async def _sums_over(self, window: Window) -> Summary:
         question = Question(window, self._filter, by=(PROJECT,), measures=BY_PROJECT, has_buckets=False)
@@ -153,7 +157,7 @@ class Projects:
         if not rest:
             return seen
         of_each = await self._reader.snapshots.of_each(
-            lambda one: project_queries.select_reaching_back(one, border, rest)
+            lambda connection: project_queries.select_reaching_back(connection, border, rest)
         )
         return seen.union(*of_each)
 
@@ -164,4 +168,4 @@ def _totals_of(summary: Summary, project: ListedProject) -> Totals:
 
 
 def _ids(summaries: Iterable[ProjectSummary]) -> list[str]:
-    return [one.project.id for one in summaries]
+    return [summary.project.id for summary in summaries]

@@ -41,8 +41,8 @@ async def select_sums(connection: Connection, question: Question, span: TimeSpan
     totals_of = totals_reader(BY_PROJECT)
     days = [one for one in stored if one.grain == TOTAL_GRAINS[-1] and run_filter.project_id is None]
     others = [one for one in stored if one not in days]
-    for one in days:
-        rows = await connection.fetch(SELECT_SUMS_OF_DAYS, one.since, one.until)
+    for day in days:
+        rows = await connection.fetch(SELECT_SUMS_OF_DAYS, day.since, day.until)
         found += ((id_, totals_of(values)) for id_, *values in rows)
     if others:
         conditions = Conditions(values=[run_filter.project_id])
@@ -58,10 +58,10 @@ GROUP BY 1"""
         rows = await connection.fetch(sql, *conditions.values)
         found += ((id_, totals_of(values)) for id_, *values in rows)
     groups = group_sum(found)
-    return Summary(question.window, question.by, question.bar, groups={(id_,): one for id_, one in groups.items()})
+    return Summary(question.window, question.by, question.bar, groups={(id_,): group for id_, group in groups.items()})
 
 
-def _sums_sql(found: Conditions, stored: Sequence[BucketRange], run_filter: RunFilter) -> str:
+def _sums_sql(conditions: Conditions, stored: Sequence[BucketRange], run_filter: RunFilter) -> str:
     """SQL that reads project by project, in the order of the rows, so that it does not scan the whole table."""
     return f"""
   SELECT projects.id,
@@ -69,23 +69,23 @@ def _sums_sql(found: Conditions, stored: Sequence[BucketRange], run_filter: RunF
     FROM projects
          CROSS JOIN LATERAL (
               SELECT {columns_over_sums(_SHOWN)}
-                FROM ({_stored(found, _NAMES, stored, run_filter)}) AS stored) AS held
+                FROM ({_stored(conditions, _NAMES, stored, run_filter)}) AS stored) AS held
    WHERE {_OF_PROJECT}
      AND held.runs > 0
 """
 
 
-def _stored(found: Conditions, columns: str, stored: Sequence[BucketRange], run_filter: RunFilter) -> str:
+def _stored(conditions: Conditions, columns: str, stored: Sequence[BucketRange], run_filter: RunFilter) -> str:
     """SQL of each range separately: joined with a list of ranges, Postgres overestimates the rows of a model in each."""
     table = "rollups" if run_filter.is_narrowed else "rollup_totals"
-    which = of_models(found, run_filter)
+    which = of_models(conditions, run_filter)
     return "\n                      UNION ALL ".join(
         f"""SELECT {columns}
                         FROM {table}
                        WHERE project_id = projects.id
                          AND grain = {one.grain.minutes}
-                         AND bucket >= {found.value(one.since, "timestamptz")}
-                         AND bucket < {found.value(one.until, "timestamptz")}
+                         AND bucket >= {conditions.value(one.since, "timestamptz")}
+                         AND bucket < {conditions.value(one.until, "timestamptz")}
                          AND {which}"""
         for one in stored
     )

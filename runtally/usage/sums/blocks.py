@@ -162,7 +162,9 @@ def waiting_ctes(deltas: str, keys: str, *, are_few: bool = False) -> str:
 
     With `are_few` the values of all other keys are passed over at once. Runs and values are taken apart first, because in a join each run would be taken out of its row's arrays for each value.
     """
-    unnested = ", ".join(("hours", "providers", "models", "latencies", *(one.name for one in DIMENSION_MEASURES)))
+    unnested = ", ".join(
+        ("hours", "providers", "models", "latencies", *(measure.name for measure in DIMENSION_MEASURES))
+    )
     of_run = ", ".join(f"run.{measure.name}" for measure in DIMENSION_MEASURES)
     return f"""waiting_runs AS MATERIALIZED (
   SELECT project_id, id, number, hour, provider, model, {BINNED} AS latency, {of_run}

@@ -55,7 +55,7 @@ async def change_key(database: Database, now: datetime) -> bool:
             return False
         if key.state == KeyState.DROPPING:
             drops = queries.DROP_SUMS, queries.DROP_LATENCIES
-            tags = [await connection.execute(one, key.project_id, key.id, DROPPED_AT_ONCE) for one in drops]
+            tags = [await connection.execute(drop, key.project_id, key.id, DROPPED_AT_ONCE) for drop in drops]
             if not any(map(affected_rows, tags)):
                 await connection.execute(queries.SET_UNTRACKED, *place)
                 await connection.execute(queries.DELETE_UNTRACKED, *place)

@@ -73,7 +73,7 @@ async def audit() -> ResponseReturnValue:
         frame=frame("admin_audit.audit"),
         entries=tuple(_entry(one, project_id) for _, one in found[:PAGE]),
         filter=Form(values={name: (value or "",) for name, value in chosen.items()}),
-        projects=_choices([one.id for one in await services().cells.list_projects()], project_id),
+        projects=_choices([project.id for project in await services().cells.list_projects()], project_id),
         older_url=_older_url(found, before, chosen),
         newest_url=url_for("admin_audit.audit", **chosen) if before else None,
         export_url=url_for("admin_audit.export", **chosen),
@@ -104,10 +104,10 @@ async def _found(chosen: Mapping[str, Any], before: Mapping[str, int], limit: in
 
     async def of_cell(cell: Cell) -> list[tuple[str, AuditEntry]]:
         async with cell.database.session() as session:
-            found = await list_entries(
+            entries = await list_entries(
                 session, project_id=chosen["project"], who=chosen["who"], before=before.get(cell.name), limit=limit
             )
-            return [(cell.name, one) for one in found]
+            return [(cell.name, one) for one in entries]
 
     # What is done to a project may be noted in its cell, or with people and keys.
     of_each = await services().cells.ask_each(None, of_cell)
@@ -137,7 +137,7 @@ NAMES = {
 def _choices(ids: list[str], chosen: str | None) -> tuple[tuple[str, str], ...]:
     """A deleted project can still be asked for by its id."""
     gone = [chosen] if chosen and chosen not in ids else []
-    return (("", "All projects"), *((one, one) for one in [*ids, *gone]))
+    return (("", "All projects"), *((id_, id_) for id_ in [*ids, *gone]))
 
 
 def _position(text: str) -> dict[str, int]:

@@ -106,7 +106,7 @@ async def add() -> ResponseReturnValue:
     """Store the reports or the amount that a form gives."""
     form, files = await sent_form(FORM.id), (await request.files).getlist("files")
     try:
-        bill = await _stored(form, [one for one in files if one.filename])
+        bill = await _stored(form, [file for file in files if file.filename])
     except InvalidBill as error:
         return await render(await _page(form.refused(error)), 422)
     await compared_at_first(bill)
@@ -174,7 +174,7 @@ def _read(files: list[FileStorage], provider: str | None, now: datetime, until: 
     found = []
     with tempfile.TemporaryDirectory(prefix="runtally-bill-") as folder:
         for number, file in enumerate(files, start=1):
-            kinds = [one for one in Path(file.filename or "").suffixes[-2:] if one.lower() in _KINDS]
+            kinds = [suffix for suffix in Path(file.filename or "").suffixes[-2:] if suffix.lower() in _KINDS]
             path = Path(folder) / f"file-{number}{''.join(kinds)}"
             path.write_bytes(file.read())
             found.append(read_report(path, provider, now, until))
@@ -204,8 +204,8 @@ def _period(bill: Bill) -> str:
     return formats.between(since, until)
 
 
-def _bill_page(bill: Bill, found: Comparison) -> BillPage:
-    total, over = found.total, is_over(bill, found)
+def _bill_page(bill: Bill, comparison: Comparison) -> BillPage:
+    total, over = comparison.total, is_over(bill, comparison)
     apart = formats.column_money(part.amount_usd for part in total.parts)
     return BillPage(
         frame=frame("admin_bills.bills"),
@@ -213,10 +213,11 @@ def _bill_page(bill: Bill, found: Comparison) -> BillPage:
         provider=bill.provider,
         period=_period(bill),
         stored=_stored_by(bill),
-        files=tuple((one["title"], one["sha256"][:12]) for one in bill.files),
+        files=tuple((file["title"], file["sha256"][:12]) for file in bill.files),
         figures=(
             Figure(
-                "Billed" if found.is_billed else "The vendor's counts, priced here", formats.money(total.billed_usd)
+                "Billed" if comparison.is_billed else "The vendor's counts, priced here",
+                formats.money(total.billed_usd),
             ),
             Figure("Computed here", formats.money(total.computed_usd)),
             Figure("Difference", formats.money_apart(total.difference_usd)),
@@ -229,24 +230,26 @@ def _bill_page(bill: Bill, found: Comparison) -> BillPage:
         ),
         verdict=_verdict(bill, total, above=over),
         is_over=over,
-        not_counted=words.not_counted(found.deleted),
-        tables=tuple(_tables(found)),
+        not_counted=words.not_counted(comparison.deleted),
+        tables=tuple(_tables(comparison)),
         reprice_url=_reprice_url(bill, ""),
     )
 
 
-def _tables(found: Comparison) -> Iterator[tuple[str, Table]]:
-    if found.models:
-        yield "By model", _differences("Model", found.models)
-    if len(found.days) > 1:
-        yield "By day", _differences("Day (UTC)", found.days)
-    if found.keys:
-        money = formats.column_money(usd for _, usd, _ in found.keys)
+def _tables(comparison: Comparison) -> Iterator[tuple[str, Table]]:
+    if comparison.models:
+        yield "By model", _differences("Model", comparison.models)
+    if len(comparison.days) > 1:
+        yield "By day", _differences("Day (UTC)", comparison.days)
+    if comparison.keys:
+        money = formats.column_money(usd for _, usd, _ in comparison.keys)
         columns: tuple[Column[tuple[str, Decimal, int]], ...] = (
             Column("Billed", lambda row: money(row[1]), "number"),
             Column("Calls", lambda row: formats.count(row[2]), "number"),
         )
-        keys = table_of("Id at the vendor", lambda row: Head(name=row[0] or "(none)", note=""), columns, found.keys)
+        keys = table_of(
+            "Id at the vendor", lambda row: Head(name=row[0] or "(none)", note=""), columns, comparison.keys
+        )
         yield "Billed by the vendor's key, workspace or project", keys
 
 

@@ -141,7 +141,7 @@ async def _page(asked: Mapping[str, str] = NOTHING_ASKED) -> OrganisationBudgets
         alerts = await alerts_part(session, ALL_PROJECTS_KEY, services().channels, now)
     async with services().cells.snapshots(None) as snapshots:
         # Those of main, which is the first, over the projects of all.
-        main, *others = [one.reads.connection for one in snapshots.every]
+        main, *others = [snapshot.reads.connection for snapshot in snapshots.every]
         use = await get_use(main, ALL_PROJECTS_KEY, now, others)
         basis = basis_of(*await read_basis(main, ALL_PROJECTS_KEY, now, others))
         last_month = Month.of(Month.of(now).start - timedelta(days=1))

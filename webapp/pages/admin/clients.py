@@ -34,7 +34,7 @@ class ClientHead(Head, frozen=True, kw_only=True):
 
 async def clients_table(snapshots: Snapshots, project_id: str | None, limit: int, now: datetime) -> Table | None:
     """Return the clients of a project, or of all, the last to send first; None without any."""
-    found = await snapshots.of_each(lambda one: select_clients(one, project_id, limit))
+    found = await snapshots.of_each(lambda connection: select_clients(connection, project_id, limit))
     clients = [*islice(heapq.merge(*found, key=lambda client: client.last_at, reverse=True), limit)]
 
     def others(client: Client) -> str:
@@ -79,5 +79,5 @@ async def clients() -> ResponseReturnValue:
     now = services().clock()
     async with services().cells.snapshots(None, is_current=True) as snapshots:
         rows = await clients_table(snapshots, None, SHOWN, now)
-        gaps = await snapshots.of_each(lambda one: select_gaps(one, now - _GAPS_OF))
+        gaps = await snapshots.of_each(lambda connection: select_gaps(connection, now - _GAPS_OF))
     return await render(ClientsPage(frame("admin_clients.clients"), rows, tuple(sorted(chain.from_iterable(gaps)))))

@@ -55,7 +55,7 @@ class WorkPage(Page, frozen=True):
 
 
 def work_row(  # noqa: PLR0913  # What the kinds of work say each in their own way has its name at the call.
-    one: Erasure | Repricing, now: datetime, *, url: str, name: str, is_moving: bool, whole: int, progress: str
+    erasure: Erasure | Repricing, now: datetime, *, url: str, name: str, is_moving: bool, whole: int, progress: str
 ) -> WorkRow:
-    at, problem = formats.ago(one.created_at, now), one.problem if isinstance(one, Erasure) else None
-    return WorkRow(url, name, one.state, one.author, at, is_moving, problem, one.seen, whole, progress)
+    at, problem = formats.ago(erasure.created_at, now), erasure.problem if isinstance(erasure, Erasure) else None
+    return WorkRow(url, name, erasure.state, erasure.author, at, is_moving, problem, erasure.seen, whole, progress)

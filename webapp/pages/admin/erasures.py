@@ -103,35 +103,39 @@ async def _list(form: Form) -> ErasuresPage:
     return ErasuresPage(frame("admin_erasures.erasures_list"), rows, form)
 
 
-def _page(one: Erasure, form: Form) -> ErasurePage:
-    state = ErasureState(one.state)
-    nothing = state is ErasureState.COUNTED and not one.found
+def _page(erasure: Erasure, form: Form) -> ErasurePage:
+    state = ErasureState(erasure.state)
+    nothing = state is ErasureState.COUNTED and not erasure.found
     return ErasurePage(
         frame=frame("admin_erasures.erasures_list"),
-        one=_row(one),
-        names=tuple(one.names),
+        one=_row(erasure),
+        names=tuple(erasure.names),
         says="No project has runs of this user." if nothing else SAYS[state],
         acts=(CANCEL,) if nothing else ACTS.get(state, ()),
-        table=_table(one),
+        table=_table(erasure),
         form=form,
     )
 
 
-def _row(one: Erasure) -> WorkRow:
-    url, whole = url_for("admin_erasures.erasure", erasure_id=one.id), max(one.projects, one.seen, 1)
-    is_moving = one.state in {ErasureState.COUNTING, ErasureState.ERASING}
+def _row(erasure: Erasure) -> WorkRow:
+    url, whole = url_for("admin_erasures.erasure", erasure_id=erasure.id), max(erasure.projects, erasure.seen, 1)
+    is_moving = erasure.state in {ErasureState.COUNTING, ErasureState.ERASING}
     progress = (
-        f"{formats.count(one.seen)} of {formats.count(max(one.projects, one.seen))} projects." if is_moving else ""
+        f"{formats.count(erasure.seen)} of {formats.count(max(erasure.projects, erasure.seen))} projects."
+        if is_moving
+        else ""
     )
     now = services().clock()
-    return work_row(one, now, url=url, name=one.label, is_moving=is_moving, whole=whole, progress=progress)
+    return work_row(erasure, now, url=url, name=erasure.label, is_moving=is_moving, whole=whole, progress=progress)
 
 
-def _table(one: Erasure) -> Table:
+def _table(erasure: Erasure) -> Table:
     columns: tuple[Column[dict[str, Any]], ...] = (
         Column("Live", lambda each: formats.count(each["live"])),
         Column("Archived", lambda each: formats.count(each["archived"])),
         Column("Reported", lambda each: formats.count(each["reported"])),
     )
-    total = {key: sum(each[key] for each in one.found) for key in ("live", "archived", "reported")} | {"project": "All"}
-    return table_of("Project", lambda each: Head(name=each["project"]), columns, one.found, total)
+    total = {key: sum(each[key] for each in erasure.found) for key in ("live", "archived", "reported")} | {
+        "project": "All"
+    }
+    return table_of("Project", lambda each: Head(name=each["project"]), columns, erasure.found, total)

@@ -27,6 +27,6 @@ class Frame(Struct, frozen=True):
 
 def frame(endpoint: str) -> Frame:
     """Return the frame of the page at this endpoint."""
-    sections = tuple(Choice(name, url_for(one), one == endpoint) for name, one in SECTIONS)
-    heading = next(one.name for one in sections if one.is_chosen)
+    sections = tuple(Choice(name, url_for(section), section == endpoint) for name, section in SECTIONS)
+    heading = next(section.name for section in sections if section.is_chosen)
     return Frame(heading, sections)

@@ -167,7 +167,7 @@ async def _list(form: Form) -> TeamsPage:
     async with services().control.database.connection() as connection:
         owned = await teams.select_team_projects(connection)
     async with services().cells.snapshots(None) as snapshots:
-        main, *others = [one.reads.connection for one in snapshots.every]
+        main, *others = [snapshot.reads.connection for snapshot in snapshots.every]
         spent = await select_spent(main, [one.id for one in known], services().clock(), others, owned)
     rows = tuple(
         TeamRow(
@@ -197,9 +197,9 @@ async def _page(team: str) -> TeamPage:
     async with services().control.database.connection() as connection:
         owned = await teams.select_team_projects(connection)
     async with services().cells.snapshots(None) as snapshots:
-        main, *others = [one.reads.connection for one in snapshots.every]
+        main, *others = [snapshot.reads.connection for snapshot in snapshots.every]
         use = await get_use(main, id_, services().clock(), others, owned)
-    listed = [(one.id, one.name) for one in await services().cells.list_projects()]
+    listed = [(project.id, project.name) for project in await services().cells.list_projects()]
     taken = {project_id for ids in owned.values() for project_id in ids}
     return TeamPage(
         frame("admin_teams.teams_list"),

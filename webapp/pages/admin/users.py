@@ -215,14 +215,14 @@ async def _page(session: AsyncSession) -> UsersPage:
     return UsersPage(
         frame=frame("admin_users.users_list"),
         users=tuple(_row(account, now) for account in await users.list_all(session)),
-        invited=tuple(_invited(one) for one in await invitations.pending(session, now)),
+        invited=tuple(_invited(invitation) for invitation in await invitations.pending(session, now)),
         projects=_choices(await services().cells.list_projects(), await teams.list_all(session)),
     )
 
 
-def _choices(found: Sequence[ListedProject], of_teams: Sequence[Team]) -> tuple[tuple[str, str], ...]:
-    named = ((one.id, one.name if one.name == one.id else f"{one.name} ({one.id})") for one in found)
-    more = ((one.id, f"Team {one.name}") for one in of_teams)
+def _choices(projects: Sequence[ListedProject], of_teams: Sequence[Team]) -> tuple[tuple[str, str], ...]:
+    named = ((one.id, one.name if one.name == one.id else f"{one.name} ({one.id})") for one in projects)
+    more = ((team.id, f"Team {team.name}") for team in of_teams)
     # No project is preselected: a wrong one would give access to other people's runs.
     return (("", "Choose a project or team"), *more, *named)
 

@@ -128,7 +128,7 @@ async def agents(project_id: str) -> ResponseReturnValue:
             reader = UsageReader.of_page(snapshots, window, project_id)
             run_filter = view.filter.replace(project_id=project_id)
             report = await read_agents(reader, window, run_filter)
-            ids = [one.id for one in _shown_sessions(report.details)]
+            ids = [session.id for session in _shown_sessions(report.details)]
             dropped_before = (await reader.only.days()).dropped_before
             # They are missing where runs are archived, or where there are too many to read them.
             has_all_runs = report.details and (dropped_before is None or dropped_before <= window.start)
@@ -143,7 +143,7 @@ def _page(page: AgentsPage, report: AgentReport, figures: AgentFigures | None, v
     return replace(
         page,
         figures=tuple(_figures(report, figures)),
-        tables=tuple(_agent_table(report, figures, one, view) for one in TABLES if _is_shown(report, one)),
+        tables=tuple(_agent_table(report, figures, table, view) for table in TABLES if _is_shown(report, table)),
         purposes=_purposes_of(details) if details else None,
         sessions=_sessions_of(details, figures, project_id, report.window.now) if details else None,
         sessions_url=SESSIONS.address(project_id, page.frame.range_query),
@@ -253,7 +253,7 @@ def _table(
 
 def _only_here(dimension: Dimension, figures: AgentFigures) -> tuple[Column[_Group], ...]:
     """Return the columns that only the table of this dimension has."""
-    money = formats.column_money(one.reported_usd for one in figures.reported.values())
+    money = formats.column_money(reported.reported_usd for reported in figures.reported.values())
 
     def reported(row: _Group) -> str:
         found = figures.reported.get(None if row[0] == NO_VALUE else row[0], Reported())
@@ -320,15 +320,15 @@ def _sessions_of(details: AgentDetails, figures: AgentFigures | None, project_id
         return formats.NOTHING if at is None else moment(at, now).rpartition(":")[0]
 
     columns: tuple[Column[AgentSession], ...] = (
-        Column("Developer", lambda one: names(one, USER), "fold"),
-        Column("Agent", lambda one: names(one, AGENT), "fold"),
-        Column("Repository", lambda one: names(one, REPOSITORY), "fold"),
-        Column("Subagents", lambda one: _subagents(one, money), "fold", "agents-text"),
-        Column("First run", lambda one: when(times(one).first_at), "fold"),
-        Column("Last run", lambda one: when(times(one).last_at), "fold"),
-        Column("Duration", lambda one: long_duration(times(one).duration_ms)),
-        Column("Runs", lambda one: formats.count(one.total.runs)),
-        Column("Cost", lambda one: _cost_text(one.total, money), "number", "cost"),
+        Column("Developer", lambda row: names(row, USER), "fold"),
+        Column("Agent", lambda row: names(row, AGENT), "fold"),
+        Column("Repository", lambda row: names(row, REPOSITORY), "fold"),
+        Column("Subagents", lambda row: _subagents(row, money), "fold", "agents-text"),
+        Column("First run", lambda row: when(times(row).first_at), "fold"),
+        Column("Last run", lambda row: when(times(row).last_at), "fold"),
+        Column("Duration", lambda row: long_duration(times(row).duration_ms)),
+        Column("Runs", lambda row: formats.count(row.total.runs)),
+        Column("Cost", lambda row: _cost_text(row.total, money), "number", "cost"),
     )
     return table_of("Session", head, columns, shown) if shown else None
 

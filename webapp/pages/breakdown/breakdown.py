@@ -160,7 +160,7 @@ async def _page(snapshots: Snapshots, view: View, now: datetime, number: int) ->
         # A damaged archive is not mended by tracking a key.
         refusal = refusal_of(error.message, None if isinstance(error, ArchiveNotRead) else project_id)
     groups = () if figures is None else _groups(figures, view, now)
-    ids = [one.key.value for one in groups] if dimension == KEY else []
+    ids = [group.key.value for group in groups] if dimension == KEY else []
     names = await read_names(reader, view.filter, ids)
     coloured: list[str] = []
     # Colours mean series of the chart, and those are on the first page.
@@ -220,10 +220,10 @@ async def read_head(reader: UsageReader, view: View, heading: str) -> ReportFram
     """Return what stands above a table of a project, or of all. Raises `NotFound`."""
     snapshots, project_id, project = reader.snapshots, view.project_id, None
     if project_id is not None:
-        found = await select_projects(snapshots.connection, project_id)
-        if not found:
+        projects = await select_projects(snapshots.connection, project_id)
+        if not projects:
             raise NotFound("There is no such project. A project appears with its first run.")
-        project = ProjectHeading(found[0].id, found[0].name, found[0].is_hidden)
+        project = ProjectHeading(projects[0].id, projects[0].name, projects[0].is_hidden)
     return frame_of(
         project,
         view,
@@ -264,8 +264,8 @@ def _groups(figures: _Figures, view: View, now: datetime) -> tuple[Group, ...]:
 def _sorted(groups: tuple[Group, ...], sorting: Sorting[str]) -> list[Group]:
     """Sort the groups; the rest stays last."""
     return [
-        *sorting.sorted((one for one in groups if not one.is_rest), SORTS[sorting.column][1]),
-        *(one for one in groups if one.is_rest),
+        *sorting.sorted((group for group in groups if not group.is_rest), SORTS[sorting.column][1]),
+        *(group for group in groups if group.is_rest),
     ]
 
 
@@ -275,7 +275,7 @@ def _foot(figures: _Figures | None, groups: tuple[Group, ...]) -> tuple[str, ...
     said = []
     if figures.groups.is_overlapping:
         said.append(OVERLAPS)
-    has_rest, before = any(one.is_rest for one in groups), (figures.page - 1) * MAX_ROWS
+    has_rest, before = any(group.is_rest for group in groups), (figures.page - 1) * MAX_ROWS
     if before:
         further = " All further ones are combined." if has_rest else ""
         said.append(f"These follow the {formats.count(before)} most expensive; the total is of all.{further}")
@@ -322,5 +322,6 @@ def _compare_form(view: View) -> CompareForm:
 def _names(view: View) -> tuple[Choice, ...]:
     choices = {"Exact names": None, "Model families": GROUPED}
     return tuple(
-        Choice(name, view.with_own(names=one).url, one == view.own.get("names")) for name, one in choices.items()
+        Choice(name, view.with_own(names=choice).url, choice == view.own.get("names"))
+        for name, choice in choices.items()
     )

@@ -228,11 +228,11 @@ def _many(name: str) -> str:
     return "hour" if unit is Measured.SECONDS else _SHORT.get(per, formats.count(per))
 
 
-def _groups(found: CostLines, total: GroupLines, view: View, names: Mapping[str, str]) -> Table:
+def _groups(lines: CostLines, total: GroupLines, view: View, names: Mapping[str, str]) -> Table:
     """Return what the lines of each group came to; the last column is of all lines without one."""
     # What a service tier takes off may be much.
     shown = sorted(total.lines, key=lambda name: -abs(total.lines[name].amount_usd))[:_COLUMNS]
-    money = formats.column_money(group.cost_usd for group in found.groups.values())
+    money = formats.column_money(group.cost_usd for group in lines.groups.values())
     url_of, rest_url = value_urls(view, view.by or MODEL), view.at(BREAKDOWN).url
     others = {OTHER: words.OTHER_NAME, None: words.NO_VALUE_NAME}
 
@@ -257,13 +257,13 @@ def _groups(found: CostLines, total: GroupLines, view: View, names: Mapping[str,
         *(Column(NAMES[name], amounts_of(name.__eq__)) for name in shown),
         Column("Other lines", amounts_of(lambda name: name not in shown)),
     )
-    return table_of(words.label_of(view.by or MODEL), head, columns, found.groups.items())
+    return table_of(words.label_of(view.by or MODEL), head, columns, lines.groups.items())
 
 
 def _foot(total: GroupLines, groups: CostLines | None) -> Iterable[str]:
     if total.unpriced:
         yield f"{formats.runs(total.unpriced)} without a known cost are in no line."
-    if any(one.amount_usd < 0 for one in total.lines.values()):
+    if any(line.amount_usd < 0 for line in total.lines.values()):
         yield "What is below zero is in the totals of the chart, but not in its bars."
     yield from (_EXPLAINED[name] for name in _EXPLAINED if name in total.lines)
     if groups is not None and groups.question.is_overlapping:

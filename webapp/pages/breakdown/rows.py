@@ -111,7 +111,9 @@ def groups_of(  # noqa: PLR0913, PLR0917  # What rows are made of.
             group.known_p95_ms = None if key != Key(value[-1], value[0] if len(value) > 1 else None) else latency.p95_ms
     if before is not None:
         _add_before(groups, before, book, now, view, is_grouped=is_grouped)
-    return sorted(groups.values(), key=lambda one: (one.is_rest, -one.totals.cost_usd, -one.totals.runs, one.key.value))
+    return sorted(
+        groups.values(), key=lambda group: (group.is_rest, -group.totals.cost_usd, -group.totals.runs, group.key.value)
+    )
 
 
 def _add_before(  # noqa: PLR0913  # As above.
@@ -164,13 +166,13 @@ def table_of_groups(  # noqa: PLR0913  # What the table shows, and how.
 
     The rest leads to `rest_url`, and with `has_budgets` each other row to the form of a budget.
     """
-    highest, whole = max((one.totals.cost_usd for one in groups), default=Decimal(0)), total.totals.cost_usd
+    highest, whole = max((group.totals.cost_usd for group in groups), default=Decimal(0)), total.totals.cost_usd
     every = [*groups, total]
-    priced = [one.totals for one in every if one.has_cost]
-    cost = formats.column_money(one.cost_usd for one in priced)
-    per_run = formats.column_unit_money(one.cost_per_run for one in priced)
-    per_success = formats.column_unit_money(usd for one in priced if (usd := cost_per_success(one)) is not None)
-    p95 = formats.column_duration(one.p95_ms or None for one in every)
+    priced = [group.totals for group in every if group.has_cost]
+    cost = formats.column_money(totals.cost_usd for totals in priced)
+    per_run = formats.column_unit_money(totals.cost_per_run for totals in priced)
+    per_success = formats.column_unit_money(usd for totals in priced if (usd := cost_per_success(totals)) is not None)
+    p95 = formats.column_duration(group.p95_ms or None for group in every)
     url_of = value_urls(view.at(OVERVIEW), shown.dimension)
 
     def error_rate(group: Group) -> str:
@@ -205,20 +207,20 @@ def table_of_groups(  # noqa: PLR0913  # What the table shows, and how.
         return formats.NOTHING if usd is None else per_success(usd)
 
     columns: tuple[Column[Group], ...] = (
-        Column(sorts["cost"], lambda one: cost(one.totals.cost_usd) if one.has_cost else "no price", "number", "cost"),
-        Column("Share", lambda one: formats.share(one.totals.cost_usd, whole) if one.has_cost else formats.NOTHING),
+        Column(sorts["cost"], lambda row: cost(row.totals.cost_usd) if row.has_cost else "no price", "number", "cost"),
+        Column("Share", lambda row: formats.share(row.totals.cost_usd, whole) if row.has_cost else formats.NOTHING),
         Column(sorts["change"], change),
-        Column(sorts["runs"], lambda one: formats.count(one.totals.runs)),
-        Column(sorts["perRun"], lambda one: per_run(one.totals.cost_per_run) if one.has_cost else formats.NOTHING),
+        Column(sorts["runs"], lambda row: formats.count(row.totals.runs)),
+        Column(sorts["perRun"], lambda row: per_run(row.totals.cost_per_run) if row.has_cost else formats.NOTHING),
         Column(sorts["perSuccess"], of_success),
-        Column(sorts["tokensIn"], lambda one: formats.tokens(one.totals.input_tokens)),
-        Column(sorts["tokensOut"], lambda one: formats.tokens(one.totals.output_tokens)),
-        Column(sorts["cached"], lambda one: formats.percent(cache_share(one.totals), 1)),
+        Column(sorts["tokensIn"], lambda row: formats.tokens(row.totals.input_tokens)),
+        Column(sorts["tokensOut"], lambda row: formats.tokens(row.totals.output_tokens)),
+        Column(sorts["cached"], lambda row: formats.percent(cache_share(row.totals), 1)),
         Column(sorts["errors"], error_rate),
-        Column(sorts["latency"], lambda one: p95(one.p95_ms or None)),
+        Column(sorts["latency"], lambda row: p95(row.p95_ms or None)),
     )
     if has_budgets:
-        columns = (*columns, Column("Budget", lambda one: _budget(one, view, shown.dimension), "fold"))
+        columns = (*columns, Column("Budget", lambda row: _budget(row, view, shown.dimension), "fold"))
     return table_of(sorts["name"], head, columns, groups, total)
 
 

@@ -129,7 +129,7 @@ async def _page(snapshots: Snapshots, shown: Comparison, now: datetime) -> Compa
         group_menu=group_menu(view, await select_tracked_keys(connection, project_id)),
         chips=chips_of(view, names),
     )
-    rows = rows_of(compared[0], compared[1]) if any(one.totals.runs for one in compared) else ()
+    rows = rows_of(compared[0], compared[1]) if any(side.totals.runs for side in compared) else ()
     return ComparePage(
         frame=replace(frame, live=None),
         by=words.label_of(shown.dimension),
@@ -166,10 +166,10 @@ async def _values(reader: UsageReader, shown: Comparison) -> tuple[str, ...]:
     run_filter = shown.view.filter.without_dimension(dimension).replace(project_id=project_id)
     window = shown.view.window(reader.now)
     try:
-        found = await read_totals(reader, window, run_filter, (dimension,), limit=MAX_OPTIONS)
+        totals = await read_totals(reader, window, run_filter, (dimension,), limit=MAX_OPTIONS)
     except DimensionNotTracked:
         return ()
-    return tuple(value for (value,) in found.groups if value not in {NO_VALUE, OTHER})
+    return tuple(value for (value,) in totals.groups if value not in {NO_VALUE, OTHER})
 
 
 def _side(shown: Comparison, side: Side, values: tuple[str, ...], names: Mapping[str, str], now: datetime) -> SidePart:
@@ -212,8 +212,8 @@ def _ranges(shown: Comparison, side: Side) -> tuple[Option, ...]:
     chosen = BEFORE if side.is_before else side.calendar or side.range or ""
     before = shown.period_of(replace(side, is_before=True))
     named = {"": shown.view.period, BEFORE: before}
-    named |= {one.value: RANGE_NAMES[one] for one in Range}
-    named |= {one.value: one.label for one in Calendar}
+    named |= {range_.value: RANGE_NAMES[range_] for range_ in Range}
+    named |= {calendar.value: calendar.label for calendar in Calendar}
     return tuple(Option(value, name, value == chosen) for value, name in named.items())
 
 

@@ -83,7 +83,7 @@ def finding_of(measure: Measure, difference: Difference | None, names: tuple[str
 
 
 def _many_times(measure: Measure, difference: Difference, names: tuple[str, str]) -> Finding:
-    value, low, high = (f"{1 + one:,.1f}" for one in (difference.value, difference.low, difference.high))
+    value, low, high = (f"{1 + number:,.1f}" for number in (difference.value, difference.low, difference.high))
     sentence = f"{names[1]} {_TIMES[measure].format(f'{low} to {high}', names[0])}"
     return Finding(REAL, sentence, f"{value} times, between {low} and {high}", Tone.BAD)
 
@@ -103,7 +103,7 @@ def short_finding(
     is_less = difference.high < 0
     more = {Tone.GOOD: Tone.BAD, Tone.BAD: Tone.GOOD}.get(less, less)
     if not is_points and 1 + difference.low >= _TIMES_FROM:
-        value, low, high = (f"{1 + one:,.1f}" for one in (difference.value, difference.low, difference.high))
+        value, low, high = (f"{1 + number:,.1f}" for number in (difference.value, difference.low, difference.high))
         return Finding(REAL, "", f"{value} times", more, f"{low} to {high} times")
     return Finding(REAL, "", value, less if is_less else more, interval)
 
@@ -114,12 +114,12 @@ def _change(difference: Difference, *, is_points: bool) -> str:
 
 
 def _signs(difference: Difference, *, is_points: bool) -> list[str]:
-    return [_signed(one, is_points=is_points) for one in (difference.value, difference.low, difference.high)]
+    return [_signed(number, is_points=is_points) for number in (difference.value, difference.low, difference.high)]
 
 
 def _extent(difference: Difference, *, is_points: bool) -> str:
     """2.20 to 7.12 points, 2.9% to 35.7%."""
-    low, high = (_size(one, is_points=is_points) for one in sorted((abs(difference.low), abs(difference.high))))
+    low, high = (_size(number, is_points=is_points) for number in sorted((abs(difference.low), abs(difference.high))))
     return f"{low.removesuffix(_POINTS)} to {high}"
 
 
@@ -166,8 +166,8 @@ class Row(Struct, frozen=True):
 def rows_of(first: ComparedRuns, second: ComparedRuns) -> tuple[Row, ...]:
     """Return the sums, of which nothing is chance, and then the figures that chance has a part in."""
     return (
-        _sum("Runs", first, second, lambda one: Decimal(one.totals.runs), lambda number: formats.count(int(number))),
-        _sum("Cost", first, second, lambda one: one.totals.cost_usd, formats.money),
+        _sum("Runs", first, second, lambda row: Decimal(row.totals.runs), lambda number: formats.count(int(number))),
+        _sum("Cost", first, second, lambda row: row.totals.cost_usd, formats.money),
         *(_row(figure, first, second) for figure in Figure),
     )
 
@@ -201,7 +201,7 @@ def _span(apart: Difference | None) -> Span | None:
     if apart is None or not isfinite(apart.low) or not isfinite(apart.high) or apart.low == apart.high:
         return None
     widest = max(abs(apart.low), abs(apart.high))
-    low, high, value = (round(50 + 50 * one / widest, 2) for one in (apart.low, apart.high, apart.value))
+    low, high, value = (round(50 + 50 * number / widest, 2) for number in (apart.low, apart.high, apart.value))
     return Span(low, round(high - low, 2), value)
 
 
@@ -238,7 +238,7 @@ def _why_not(figure: Figure, first: ComparedRuns, second: ComparedRuns) -> str:
         return "Too many runs to read one by one. Choose a shorter time."
     if figure is Figure.COST_PER_SUCCESS and any(side.totals.failed == side.totals.runs for side in sides):
         return "No run of one side succeeded."
-    return f"The runs of one side have no {'tokens' if any(not one.totals.tokens for one in sides) else 'price'}."
+    return f"The runs of one side have no {'tokens' if any(not side.totals.tokens for side in sides) else 'price'}."
 
 
 def _reading(figure: Figure, side: ComparedRuns) -> Reading:
@@ -249,9 +249,9 @@ def _reading(figure: Figure, side: ComparedRuns) -> Reading:
     return Reading(_text(figure, value), "" if found is None else _interval(figure, found))
 
 
-def _interval(figure: Figure, found: Estimate) -> str:
-    low = _text(figure, found.low)
-    return f"{low} to {_text(figure, found.high)}" if isfinite(found.high) else f"{low} or more"
+def _interval(figure: Figure, estimate: Estimate) -> str:
+    low = _text(figure, estimate.low)
+    return f"{low} to {_text(figure, estimate.high)}" if isfinite(estimate.high) else f"{low} or more"
 
 
 def _text(figure: Figure, value: float) -> str:

@@ -25,7 +25,7 @@ from webapp.view import choice
 blueprint = Blueprint("badges", __name__)
 
 SHIELDS = "https://img.shields.io/endpoint"
-SUFFIXES = tuple(f".{one}" for one in (Format.SVG, Format.JSON))
+SUFFIXES = tuple(f".{format_}" for format_ in (Format.SVG, Format.JSON))
 STYLE_NAMES = {Style.FLAT: "Flat", Style.FLAT_SQUARE: "Flat, square", Style.FOR_THE_BADGE: "For the badge"}
 
 
@@ -158,7 +158,7 @@ def badge_panel(experiment: Measured) -> BadgePanel:
         options["label"] = label
     image = badge_url(experiment, ".svg", **options)
     alt = f"{label}: see the badge" if label else "Badge"
-    markups = [one for one in Markup if one is not Markup.SHIELDS or not experiment.id.endswith(SUFFIXES)]
+    markups = [markup for markup in Markup if markup is not Markup.SHIELDS or not experiment.id.endswith(SUFFIXES)]
     return BadgePanel(
         *place,
         is_private=experiment.is_private,
@@ -170,13 +170,13 @@ def badge_panel(experiment: Measured) -> BadgePanel:
         alt=alt,
         tabs=tuple(
             Tab(
-                MARKUP_NAMES[one],
-                one.value,
-                _page_url(*place, look, one),
-                _part_url(*place, look, one),
-                one is look.markup,
+                MARKUP_NAMES[markup],
+                markup.value,
+                _page_url(*place, look, markup),
+                _part_url(*place, look, markup),
+                markup is look.markup,
             )
-            for one in markups
+            for markup in markups
         ),
         snippet=_snippet(look.markup, experiment, image, label or experiment.id, options),
         url=url_for("experiment.experiment", project_id=place[0], experiment_id=place[1]),
@@ -214,7 +214,7 @@ def _snippet(markup: Markup, experiment: Measured, image: str, alt: str, options
 
 
 def _escaped(text: str, characters: str) -> str:
-    return "".join(f"\\{one}" if one in f"{characters}\\" else one for one in text)
+    return "".join(f"\\{character}" if character in f"{characters}\\" else character for character in text)
 
 
 def _page_url(project_id: str, experiment_id: str, look: Look, markup: Markup) -> str:

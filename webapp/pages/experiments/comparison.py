@@ -109,7 +109,9 @@ async def compare() -> ResponseReturnValue:
     ids = readable(actor())
     chosen = [one for one in map(key_from, (pair.first, pair.second)) if one]
     async with services().cells.snapshots(None) as snapshots:
-        of_each = await snapshots.of_each(lambda one: select_newest_keys(one, ids, chosen, MAX_EXPERIMENTS))
+        of_each = await snapshots.of_each(
+            lambda connection: select_newest_keys(connection, ids, chosen, MAX_EXPERIMENTS)
+        )
     found = sorted(key for of_one in of_each for key in of_one)
     return await render(await _page(pair, tuple(_option(*key) for key in found)))
 
@@ -131,14 +133,14 @@ async def _arm(project_id: str, experiment_id: str, since: datetime) -> Arm:
 
 
 async def _page(pair: Pair, options: tuple[Option, ...]) -> ComparisonPage:
-    by_key = {one.key: one for one in options}
+    by_key = {option.key: option for option in options}
     first, second = by_key.get(pair.first or ""), by_key.get(pair.second or "")
     # Where there are more, the newest are listed, and those that are compared.
     page = ComparisonPage(
         options,
         first,
         second,
-        tuple(Choice(one.value, pair.url(one), one is pair.range) for one in Range),
+        tuple(Choice(range_.value, pair.url(range_), range_ is pair.range) for range_ in Range),
         pair.range,
     )
     if first is None or second is None or first == second:

@@ -144,7 +144,7 @@ def filled(rule: Rule) -> Form:
         "maxCostPerRunUSD": limits.max_cost_per_run_usd,
         "maxTotalCostUSD": limits.max_total_cost_usd,
     }
-    return Form.showing("", {name: "" if one is None else plain(Decimal(one)) for name, one in values.items()})
+    return Form.showing("", {name: "" if value is None else plain(Decimal(value)) for name, value in values.items()})
 
 
 def parsed(form: Form) -> Rule:
@@ -184,7 +184,7 @@ def _rule_of(values: Mapping[str, Any]) -> Rule:
 
 def _named(details: Iterable[Detail]) -> tuple[Detail, ...]:
     """The constraints as sentences about what the page calls the field."""
-    return tuple(replace(one, message=f"{LABELS[one.path]} {_in_words(one.message)}.") for one in details)
+    return tuple(replace(detail, message=f"{LABELS[detail.path]} {_in_words(detail.message)}.") for detail in details)
 
 
 def _in_words(message: str) -> str:

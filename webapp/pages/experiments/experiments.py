@@ -99,10 +99,12 @@ async def experiments() -> ResponseReturnValue:
     ids, now = readable(actor(), project_id), services().clock()
     after = key_from(request.args.get("after")) or ("", "")
     async with services().cells.snapshots(project_id, is_current=True) as snapshots:
-        of_each = await snapshots.of_each(lambda one: select_keys(one, ids, after, MOST + 1))
+        of_each = await snapshots.of_each(lambda connection: select_keys(connection, ids, after, MOST + 1))
         keys = [*heapq.merge(*of_each)]
         shown = keys[:MOST]
-        found = await gathered(verdicts(one.reads.connection, now, shown, one.memo) for one in snapshots.every)
+        found = await gathered(
+            verdicts(snapshot.reads.connection, now, shown, snapshot.memo) for snapshot in snapshots.every
+        )
         project = await heading_of(snapshots.connection, project_id) if project_id is not None else None
     rows = [row_of(experiment) for of_one in found for experiment in of_one]
     rows.sort(key=lambda row: (ORDER.index(row.outcome), row.project_id, row.id))
@@ -122,7 +124,7 @@ def readable(reader: Actor, project_id: str | None = None) -> Sequence[str] | No
         return [project_id]
     if may(reader, Scope.METRICS_READ, None):
         return None
-    own = {one for one in (*reader.grants, reader.project_id) if one and may(reader, Scope.METRICS_READ, one)}
+    own = {grant for grant in (*reader.grants, reader.project_id) if grant and may(reader, Scope.METRICS_READ, grant)}
     if not own and not reader.grants:
         demand(reader, Scope.METRICS_READ, reader.project_id)
     return sorted(own)

@@ -224,8 +224,12 @@ async def _project_list(reader: UsageReader, view: View, *, is_comparable: bool)
     projects = Projects(reader, view.window(now), view.filter, is_comparable=is_comparable)
     listing = await projects.listing()
     of_project = actor().project_id
-    budgeted = frozenset().union(*await reader.snapshots.of_each(lambda one: select_budgeted(one, of_project)))
-    columns = Columns(view, has_budgets=bool(budgeted) and any(one.project.id in budgeted for one in listing.projects))
+    budgeted = frozenset().union(
+        *await reader.snapshots.of_each(lambda connection: select_budgeted(connection, of_project))
+    )
+    columns = Columns(
+        view, has_budgets=bool(budgeted) and any(project.project.id in budgeted for project in listing.projects)
+    )
     found = search(listing.projects, view.own.get("q", ""))
     if columns.is_by_change:
         found = await projects.compared(found)
@@ -243,8 +247,8 @@ async def _uses(
     snapshots: Snapshots, projects: Sequence[ProjectSummary], budgeted: frozenset[str], now: datetime
 ) -> Mapping[str, Use]:
     """Read the use of all budgets, by project."""
-    ids = [one.project.id for one in projects if one.project.id in budgeted]
-    found = await snapshots.of_each(lambda one: select_uses(one, now, ids)) if ids else ()
+    ids = [project.project.id for project in projects if project.project.id in budgeted]
+    found = await snapshots.of_each(lambda connection: select_uses(connection, now, ids)) if ids else ()
     return {use.project_id: use for uses in found for use in uses}
 
 

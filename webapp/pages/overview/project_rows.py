@@ -25,10 +25,10 @@ _LEAST_FAILED = 10
 _RISEN = 2
 
 
-def _relative(one: ProjectSummary) -> Decimal | None:
+def _relative(summary: ProjectSummary) -> Decimal | None:
     """The cost as a multiple of the one before."""
-    before = one.previous.cost_usd if one.previous else Decimal(0)
-    return one.total.cost_usd / before if before else None
+    before = summary.previous.cost_usd if summary.previous else Decimal(0)
+    return summary.total.cost_usd / before if before else None
 
 
 _SPENDING = {"today": "Today", "week": "7 days", "month": "30 days"}
@@ -123,7 +123,7 @@ class Columns:
 
     @property
     def costs(self) -> tuple[str, ...]:
-        return tuple(one for one in self.titles if one == "cost" or one in _SPENDING)
+        return tuple(title for title in self.titles if title == "cost" or title in _SPENDING)
 
     @property
     def headings(self) -> Mapping[str, SortHeading]:
@@ -188,7 +188,11 @@ def search(projects: Sequence[ProjectSummary], text: str) -> Sequence[ProjectSum
     if not text:
         return projects
     wanted = text.casefold()
-    return [one for one in projects if wanted in one.project.name.casefold() or wanted in one.project.id.casefold()]
+    return [
+        project
+        for project in projects
+        if wanted in project.project.name.casefold() or wanted in project.project.id.casefold()
+    ]
 
 
 def _share(use: Use | None) -> Decimal | None:
@@ -208,42 +212,42 @@ def _table(listing: Listing, columns: Columns, shown: Sequence[ProjectSummary], 
     sorts, url_of = columns.headings, columns.view.project_urls()
     highest = listing.projects[0].total.cost_usd if listing.projects else Decimal(0)
 
-    def head(one: ProjectSummary) -> Head:
-        total, budget = one.total, _budget_use(columns.uses.get(one.project.id))
+    def head(row: ProjectSummary) -> Head:
+        total, budget = row.total, _budget_use(columns.uses.get(row.project.id))
         of_budget = f" · {budget.share} of {budget.amount}" if budget else ""
         return Head(
-            name=one.project.name,
-            summary=(f"{formats.runs(total.runs)} · {_error_rate(one)} errors" if total.runs else "no runs")
+            name=row.project.name,
+            summary=(f"{formats.runs(total.runs)} · {_error_rate(row)} errors" if total.runs else "no runs")
             + of_budget,
-            url=url_of(one.project.id),
+            url=url_of(row.project.id),
             length=round(float(total.cost_usd / highest) * 100, 2) if highest else 0,
         )
 
-    def budget(one: ProjectSummary) -> str | Cell:
-        use = _budget_use(columns.uses.get(one.project.id))
+    def budget(summary: ProjectSummary) -> str | Cell:
+        use = _budget_use(columns.uses.get(summary.project.id))
         return Cell(drawn=use) if use else formats.NOTHING
 
     def cost(column: str) -> Column[ProjectSummary]:
         spent = _SPENT.get(column)
         if column != columns.of_range and spent is not None:
             money = formats.column_money(map(spent, shown))
-            return Column(sorts[column], lambda one: money(spent(one)))
-        of_range = formats.column_money(one.total.cost_usd for one in shown)
+            return Column(sorts[column], lambda row: money(spent(row)))
+        of_range = formats.column_money(summary.total.cost_usd for summary in shown)
 
-        def write(one: ProjectSummary) -> Cell:
-            is_unknown = one.total.runs and one.total.unpriced == one.total.runs
-            return Cell(text="no price" if is_unknown else of_range(one.total.cost_usd), change=_change(one))
+        def write(summary: ProjectSummary) -> Cell:
+            is_unknown = summary.total.runs and summary.total.unpriced == summary.total.runs
+            return Cell(text="no price" if is_unknown else of_range(summary.total.cost_usd), change=_change(summary))
 
         return Column(sorts[column], write, "number", "cost")
 
     listed: list[Column[ProjectSummary]] = [
-        Column("Cost over time", lambda one: Cell(sparkline=sparkline_of(one.costs)), "fold"),
-        Column(sorts["runs"], lambda one: formats.count(one.total.runs)),
+        Column("Cost over time", lambda row: Cell(sparkline=sparkline_of(row.costs)), "fold"),
+        Column(sorts["runs"], lambda row: formats.count(row.total.runs)),
         Column(sorts["errors"], _errors),
         Column(sorts["unpriced"], _unpriced),
         *([Column(sorts["budget"], budget)] if "budget" in sorts else []),
         *map(cost, columns.costs),
-        Column(sorts["change"], lambda one: Cell(change=found) if (found := _change(one)) else formats.NOTHING),
+        Column(sorts["change"], lambda row: Cell(change=found) if (found := _change(row)) else formats.NOTHING),
     ]
     table = table_of(sorts["name"], head, listed, shown)
     if hidden_cost is None:
@@ -253,23 +257,23 @@ def _table(listing: Listing, columns: Columns, shown: Sequence[ProjectSummary], 
     return msgspec.structs.replace(table, total=Row(Head(name="Hidden projects"), hidden))
 
 
-def _error_rate(one: ProjectSummary) -> str:
-    return formats.percent(one.total.error_rate) if one.total.runs else formats.NOTHING
+def _error_rate(summary: ProjectSummary) -> str:
+    return formats.percent(summary.total.error_rate) if summary.total.runs else formats.NOTHING
 
 
-def _errors(one: ProjectSummary) -> str | Cell:
-    before = one.previous
-    if before is None or not _has_risen(one.total, before):
-        return _error_rate(one)
-    return Cell(text=f"↑ {_error_rate(one)}", aside=f", up from {formats.percent(before.error_rate)}", tone="bad")
+def _errors(summary: ProjectSummary) -> str | Cell:
+    before = summary.previous
+    if before is None or not _has_risen(summary.total, before):
+        return _error_rate(summary)
+    return Cell(text=f"↑ {_error_rate(summary)}", aside=f", up from {formats.percent(before.error_rate)}", tone="bad")
 
 
-def _unpriced(one: ProjectSummary) -> str | Cell:
-    return Cell(text=formats.count(number), tone="warn") if (number := one.total.unpriced) else formats.NOTHING
+def _unpriced(summary: ProjectSummary) -> str | Cell:
+    return Cell(text=formats.count(number), tone="warn") if (number := summary.total.unpriced) else formats.NOTHING
 
 
-def _change(one: ProjectSummary) -> Change | None:
-    return formats.change(one.total.cost_usd, one.previous.cost_usd) if one.previous else None
+def _change(summary: ProjectSummary) -> Change | None:
+    return formats.change(summary.total.cost_usd, summary.previous.cost_usd) if summary.previous else None
 
 
 def _has_risen(now: Totals, before: Totals) -> bool:

@@ -175,25 +175,33 @@ async def read_names(reader: UsageReader, run_filter: RunFilter, values: Iterabl
         return {str(id_): name for id_, name in (await names_of(control, [*ids])).items()}
 
 
-async def read_chart_groups(found: PageGroups, view: View) -> Groups | None:
+async def read_chart_groups(groups: PageGroups, view: View) -> Groups | None:
     """Return the groups of a chart with the colour of each value; None if the chart has none.
 
     Lines are fewer than bars and have no rest, which is what grey means: the other values of the list keep their colours.
     """
-    if view.by is None or found.drawn is None:
+    if view.by is None or groups.drawn is None:
         return None
-    values = series.charted(found.drawn, view.metric)
-    if not view.metric.is_sum and found.bars is not None:
-        values += [value for value in series.charted(found.bars, Metric.COST) if value not in values]
+    values = series.charted(groups.drawn, view.metric)
+    if not view.metric.is_sum and groups.bars is not None:
+        values += [value for value in series.charted(groups.bars, Metric.COST) if value not in values]
     slots = await read_slots(view.by, values)
-    return Groups(view.by, slots, found.names)
+    return Groups(view.by, slots, groups.names)
 
 
 def group_menu(view: View, keys: Iterable[str]) -> GroupMenu:
     """Return the menu of dimensions; for a chart, with no grouping as one of them."""
     is_table = view.report in TABLES
-    listed = [one for one in DIMENSIONS.values() if is_open(one) and (is_table or one not in words.NOT_IN_CHARTS)]
-    of_keys = [one for one in map(dimension_of_key, keys) if is_open(one) and one not in DIMENSIONS.values()]
+    listed = [
+        dimension
+        for dimension in DIMENSIONS.values()
+        if is_open(dimension) and (is_table or dimension not in words.NOT_IN_CHARTS)
+    ]
+    of_keys = [
+        dimension
+        for dimension in map(dimension_of_key, keys)
+        if is_open(dimension) and dimension not in DIMENSIONS.values()
+    ]
     if view.by is not None and view.by not in {*listed, *of_keys}:
         of_keys.append(view.by)
 
@@ -203,7 +211,7 @@ def group_menu(view: View, keys: Iterable[str]) -> GroupMenu:
 
     return GroupMenu(
         label="Nothing" if view.by is None else words.label_of(view.by),
-        usual=tuple(choice(one) for one in (*(() if is_table else (None,)), *listed)),
+        usual=tuple(choice(dimension) for dimension in (*(() if is_table else (None,)), *listed)),
         keys=tuple(map(choice, of_keys)),
         lines_url=None if view.report is LINES else view.at(LINES).url,
     )

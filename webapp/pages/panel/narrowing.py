@@ -58,16 +58,16 @@ class RangeMenu(Struct, frozen=True):
         """The label of the closed menu."""
         if self.is_custom:
             return "Custom"
-        return next((one.name for one in self.others if one.is_chosen), "More")
+        return next((other.name for other in self.others if other.is_chosen), "More")
 
     @property
     def is_chosen(self) -> bool:
-        return self.is_custom or any(one.is_chosen for one in self.others)
+        return self.is_custom or any(other.is_chosen for other in self.others)
 
     @property
     def longer(self) -> tuple[Choice, ...]:
         """The ranges that an empty page offers: the longest preset, and a year, in which runs that ended long ago are found."""
-        year = next((one for one in self.others if one.name == Calendar.YEAR.label), None)
+        year = next((other for other in self.others if other.name == Calendar.YEAR.label), None)
         if year is None or year.is_chosen:
             return ()
         year = replace(year, name="12 months")
@@ -91,7 +91,7 @@ def range_menu(  # noqa: PLR0913  # A switch, a menu and a form.
 
 
 def calendar_choices(chosen: Calendar | None, url_of: Callable[[Calendar], str]) -> tuple[Choice, ...]:
-    return tuple(Choice(one.label, url_of(one), one is chosen) for one in Calendar)
+    return tuple(Choice(calendar.label, url_of(calendar), calendar is chosen) for calendar in Calendar)
 
 
 class Chip(Struct, frozen=True):
@@ -171,7 +171,7 @@ def range_menu_of(view: View, window: Window) -> RangeMenu:
     rest = view.replace(range=Range.WEEK, is_live=False)
     since, until = view.mistaken or tuple(at.strftime(MINUTES) for at in (window.start, min(window.until, window.now)))
     return range_menu(
-        tuple(Choice(one.value, view.replace(range=one).url, one is view.range) for one in Range),
+        tuple(Choice(range_.value, view.replace(range=range_).url, range_ is view.range) for range_ in Range),
         calendar_choices(view.calendar, lambda one: view.in_calendar(one).url),
         is_custom=view.calendar is None and isinstance(view.range, CustomRange),
         query={**rest.query, "since": since, "until": until},

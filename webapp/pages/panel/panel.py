@@ -290,7 +290,7 @@ def panel_of(  # noqa: PLR0913  # What a report is shown with.
         main_heading=_heading(view),
         main_note=" ".join(filter(None, (groups.note or overlaps, groups.hidden or beyond))) or None,
         refusal=None if groups.refusal is None else refusal_of(groups.refusal, of_project),
-        side_figures=tuple(figure(one, _chart(report, one, None, marks)) for one in _side_metrics(view)),
+        side_figures=tuple(figure(metric, _chart(report, metric, None, marks)) for metric in _side_metrics(view)),
         lists=bar_lists(report, view, groups, drawn, projects, kinds),
         chips=chips_of(view, groups.names),
         narrower=narrower_of(view, report.bars.window),
@@ -345,7 +345,11 @@ def _variants(view: View) -> tuple[Choice, ...]:
 
 def _side_metrics(view: View) -> list[Metric]:
     """Over all projects the table of them has that place."""
-    return [] if view.project_id is None else [one for one in SIDE_METRICS if one is not view.metric][:MAX_SIDE_CHARTS]
+    return (
+        []
+        if view.project_id is None
+        else [metric for metric in SIDE_METRICS if metric is not view.metric][:MAX_SIDE_CHARTS]
+    )
 
 
 def overview_name(of_project: str | None) -> str:

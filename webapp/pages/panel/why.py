@@ -127,7 +127,7 @@ async def _change(reader: UsageReader, view: View, dimension: Dimension) -> Chan
 
 def _causes(dimension: Dimension, change: Change) -> tuple[Cause, ...]:
     """Return the value that changed most; runs without one, and all others, are no cause."""
-    named = (one for one in change.drivers if one.value not in {NO_VALUE, OTHER})
+    named = (driver for driver in change.drivers if driver.value not in {NO_VALUE, OTHER})
     return tuple(
         Cause(dimension, one, abs(change.turned_usd if one.is_new or one.is_gone else one.change_usd))
         for one in islice(named, 1)
@@ -167,28 +167,28 @@ def _sentence(change: Change | None) -> str:
 
 def _table(view: View, causes: Sequence[Cause], names: Mapping[str, str]) -> Table:
     parts = [
-        (one.driver.change_usd, one.driver.by_runs_usd, one.driver.by_tokens_usd, one.driver.by_price_usd)
-        for one in causes
+        (cause.driver.change_usd, cause.driver.by_runs_usd, cause.driver.by_tokens_usd, cause.driver.by_price_usd)
+        for cause in causes
     ]
     money = formats.column_money(amount for row in parts for amount in row)
 
-    def head(one: Cause) -> Head:
+    def head(cause: Cause) -> Head:
         return Head(
-            name=words.value_name(one.dimension, one.driver.value, names),
-            note=_capital(words.label_of(one.dimension)),
-            summary=one.reason,
-            url=_url(view, one),
+            name=words.value_name(cause.dimension, cause.driver.value, names),
+            note=_capital(words.label_of(cause.dimension)),
+            summary=cause.reason,
+            url=_url(view, cause),
         )
 
     def amount(usd: Decimal) -> Cell:
         return Cell(text=formats.money_apart(usd, money) if usd else formats.NOTHING)
 
     columns: tuple[Column[Cause], ...] = (
-        Column("Why", lambda one: one.reason, "fold"),
-        Column("Runs", lambda one: amount(one.driver.by_runs_usd)),
-        Column("Tokens a run", lambda one: amount(one.driver.by_tokens_usd)),
-        Column("Price", lambda one: amount(one.driver.by_price_usd)),
-        Column("Change", lambda one: amount(one.driver.change_usd), "number"),
+        Column("Why", lambda row: row.reason, "fold"),
+        Column("Runs", lambda row: amount(row.driver.by_runs_usd)),
+        Column("Tokens a run", lambda row: amount(row.driver.by_tokens_usd)),
+        Column("Price", lambda row: amount(row.driver.by_price_usd)),
+        Column("Change", lambda row: amount(row.driver.change_usd), "number"),
     )
     return table_of("What changed most", head, columns, causes)
 

@@ -58,7 +58,11 @@ async def effects_of(planned: Sequence[Planned], now: datetime) -> Mapping[int, 
     Prices for long contexts have none: sums of tokens do not tell how long a context was.
     """
     await services().prices.refresh()
-    drafts = {one.entry.id: (Draft.of(one.entry), one.draft) for one in planned if not one.entry.above_input_tokens}
+    drafts = {
+        change.entry.id: (Draft.of(change.entry), change.draft)
+        for change in planned
+        if not change.entry.above_input_tokens
+    }
     found = {id_: [Decimal(0), Decimal(0)] for id_ in drafts}
     for id_, sign, used in await _uses(now):
         if id_ in drafts:
@@ -150,7 +154,7 @@ async def change() -> ResponseReturnValue:
         try:
             asked = changes_of_prices.read_change(form.sent)
             planned = changes_of_prices.plan(await changes_of_prices.find(session, _ids(form)), asked)
-            shown = form.at_version([Draft.of(one.entry).texts for one in planned])
+            shown = form.at_version([Draft.of(change.entry).texts for change in planned])
             page = replace(page, preview=await _preview(planned, now), form=shown)
             if form.value("act") != "schedule":
                 return await render(page)
@@ -194,9 +198,9 @@ async def _page(session: AsyncSession, text: str, form: Form) -> BulkPage:
 
 
 async def _preview(planned: Sequence[Planned], now: datetime) -> Preview:
-    effects = await effects_of([one for one in planned if one.is_scheduled], now)
-    was = sum((one.now_usd for one in effects.values()), Decimal(0))
-    then = sum((one.then_usd for one in effects.values()), Decimal(0))
+    effects = await effects_of([change for change in planned if change.is_scheduled], now)
+    was = sum((effect.now_usd for effect in effects.values()), Decimal(0))
+    then = sum((effect.then_usd for effect in effects.values()), Decimal(0))
     changed = formats.change(then, was)
     write = formats.column_money((was, then))
     return Preview(
@@ -204,13 +208,13 @@ async def _preview(planned: Sequence[Planned], now: datetime) -> Preview:
         now=write(was),
         then=write(then),
         change=f"{changed.arrow}{changed.text}" if changed and changed.arrow else "",
-        number=sum(one.is_scheduled for one in planned),
-        has_problems=any(one.problem for one in planned),
+        number=sum(change.is_scheduled for change in planned),
+        has_problems=any(change.problem for change in planned),
     )
 
 
 def _table(planned: Sequence[Planned], effects: Mapping[int, Money], now: datetime) -> Table:
-    rows = list(zip(planned, rows_of([one.entry for one in planned], now), strict=True))
+    rows = list(zip(planned, rows_of([change.entry for change in planned], now), strict=True))
 
     def head(row: tuple[Planned, PriceRow]) -> Head:
         price = row[1]

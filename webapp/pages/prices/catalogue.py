@@ -111,13 +111,13 @@ async def take() -> ResponseReturnValue:
     return see_other(url_for(".differences"), flash=said)
 
 
-def _group(kind: Kind, found: list[Difference]) -> Group:
+def _group(kind: Kind, differences: list[Difference]) -> Group:
     heading, hint = HEADINGS[kind]
-    return Group(kind, heading, hint, tuple(_items(found[:SHOWN])), len(found))
+    return Group(kind, heading, hint, tuple(_items(differences[:SHOWN])), len(differences))
 
 
-def _items(found: Iterable[Difference]) -> Iterable[Item]:
-    for one in found:
+def _items(differences: Iterable[Difference]) -> Iterable[Item]:
+    for one in differences:
         yield Item(
             key=one.entry.catalogue_key,
             name=" · ".join((f"{one.entry.provider} {one.entry.model}", *_scope(one.entry))),
@@ -134,13 +134,13 @@ def _scope(entry: CatalogueEntry) -> Iterator[str]:
         yield period_of(entry.effective_from, entry.effective_to)
 
 
-def _fields(one: Difference) -> Iterator[tuple[str, str, str]]:
+def _fields(difference: Difference) -> Iterator[tuple[str, str, str]]:
     """List the fields of an entry; of an entry on one side alone only those with a value."""
-    for name, before, after in one.fields:
-        if one.before is not None and one.after is not None:
+    for name, before, after in difference.fields:
+        if difference.before is not None and difference.after is not None:
             yield name, _shown(before), _shown(after)
         elif name not in {"model", "match"} and (value := before or after):
-            yield name, "" if one.before is None else _shown(value), _shown(value) if one.after else ""
+            yield name, "" if difference.before is None else _shown(value), _shown(value) if difference.after else ""
 
 
 def _shown(value: object) -> str:
@@ -223,7 +223,7 @@ async def upload() -> ResponseReturnValue:
         except InvalidPrice as error:
             return await render(replace(page, form=page.form.refused(error)), 422)
         effects = await price_file.dry_run(session, actor(), rows, services().clock())
-        counts = Counter(one.effect for one in effects)
+        counts = Counter(effect.effect for effect in effects)
         shown = _previewed(page, effects, counts)
         if not applies or counts[Effect.REFUSED]:
             return await render(shown, 422 if counts[Effect.REFUSED] else 200)
@@ -242,7 +242,7 @@ async def _text(sent: Form) -> str:
 
 
 def _previewed(page: FilePage, effects: tuple[LineEffect, ...], counts: Counter[Effect]) -> FilePage:
-    telling = [one for one in effects if one.effect is not Effect.NOTHING]
+    telling = [effect for effect in effects if effect.effect is not Effect.NOTHING]
     return replace(
         page,
         effects=tuple(sorted(telling, key=lambda one: one.effect is not Effect.REFUSED)[:SHOWN_LINES]),

@@ -38,9 +38,9 @@ class DiscountsPage(Page, frozen=True):
     form: Form
     names: Names
 
-    def period_of(self, one: ProjectDiscount) -> str:
+    def period_of(self, discount: ProjectDiscount) -> str:
         """Return in which time a discount holds."""
-        period = period_of(one.effective_from, one.effective_to)
+        period = period_of(discount.effective_from, discount.effective_to)
         return "no end date" if period == "always" else period
 
 
@@ -84,7 +84,7 @@ async def _page(session: AsyncSession, form: Form) -> DiscountsPage:
         frame=prices_frame("price_discounts.discounts"),
         rows=tuple(await registry.list_discounts(session)),
         now=services().clock(),
-        projects=tuple((one.id, one.id) for one in await services().cells.list_projects()),
+        projects=tuple((project.id, project.id) for project in await services().cells.list_projects()),
         form=form,
         names=await names_in_use(),
     )

@@ -65,13 +65,13 @@ async def effect_of(sent: Mapping[str, str], covered: Covered, now: datetime) ->
     await services().prices.refresh()
     async with services().cells.snapshots(draft.project_id) as snapshots:
         used = await read_usage(snapshots, draft.project_id, last_30_days(now).since, now)
-    names = {(one.provider, one.model) for one in covered.models}
-    return _effect(draft, [one for one in used if (one.provider, one.model) in names], now)
+    names = {(model.provider, model.model) for model in covered.models}
+    return _effect(draft, [usage for usage in used if (usage.provider, usage.model) in names], now)
 
 
 def _effect(draft: Draft, used: Sequence[ModelUsage], now: datetime) -> Effect:
     price, book = price_of(draft), services().prices.book
-    pairs = [(one, _now(book, one, draft.project_id, now), cost_at(one, price)) for one in used]
+    pairs = [(usage, _now(book, usage, draft.project_id, now), cost_at(usage, price)) for usage in used]
     pairs.sort(key=lambda pair: -max(pair[1] or Decimal(0), pair[2]))
     known = [before for _, before, _ in pairs if before is not None]
     was, then = sum(known, Decimal(0)), sum((after for _, _, after in pairs), Decimal(0))
@@ -154,7 +154,8 @@ async def covered_models(sent: Mapping[str, str]) -> CoveredModels:
         f"Matches {len(found.models):,} of the {seen} of {names.provider} used in the last 90 days"
         f"{':' if found.models else '.'}",
         tuple(
-            (one.model, "1 run" if one.runs == 1 else f"{formats.count(one.runs)} runs") for one in found.models[:SHOWN]
+            (model.model, "1 run" if model.runs == 1 else f"{formats.count(model.runs)} runs")
+            for model in found.models[:SHOWN]
         ),
         max(len(found.models) - SHOWN, 0),
         await effect_of(sent, found, now) if found.models else None,
@@ -308,7 +309,7 @@ def _refused(page: PriceFormPage, error: InvalidPrice) -> PriceFormPage:
 
 
 async def _page(act: Act, entry: PriceEntry | None, form: Form) -> PriceFormPage:
-    known = [one.id for one in await services().cells.list_projects()]
+    known = [project.id for project in await services().cells.list_projects()]
     chosen = form.value("project_id")
     ids = known if not chosen or chosen in known else [*known, chosen]
     if entry is None:
@@ -323,7 +324,7 @@ async def _page(act: Act, entry: PriceEntry | None, form: Form) -> PriceFormPage
         url=url,
         back_url=back_url,
         form=form,
-        projects=(("", "All projects"), *((one, one) for one in ids)),
+        projects=(("", "All projects"), *((id_, id_) for id_ in ids)),
         covered=await covered_models({name: form.value(name) for name in FIELDS}),
         names=await names_in_use(),
     )

@@ -51,7 +51,7 @@ class PricesFrame(Struct, frozen=True):
 
 def prices_frame(endpoint: str) -> PricesFrame:
     """Return the frame of the page at this endpoint."""
-    sections = tuple(Choice(name, url_for(one), one == endpoint) for name, one in SECTIONS)
+    sections = tuple(Choice(name, url_for(section), section == endpoint) for name, section in SECTIONS)
     return PricesFrame(frame("prices.prices"), sections)
 
 
@@ -168,7 +168,7 @@ class Names(Struct, frozen=True):
 
 async def names_of(control: Connection, snapshots: Snapshots, project_id: str | None = None) -> Names:
     """Return the names that most of a project's runs have, or of those of all projects, before the vendors' other models."""
-    of_each = await snapshots.of_each(lambda one: select_names(one, project_id, _MOST_NAMES))
+    of_each = await snapshots.of_each(lambda connection: select_names(connection, project_id, _MOST_NAMES))
     used = dict.fromkeys(name for of_one in of_each for name in of_one)
     providers = tuple(dict.fromkeys(provider for provider, _ in used))
     priced = await select_priced_names(control, providers, _MOST_NAMES)

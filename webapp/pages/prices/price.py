@@ -66,7 +66,7 @@ class Chapter(Struct, frozen=True):
 
 def story_of(entries: Sequence[PriceEntry], now: datetime) -> tuple[Chapter, ...]:
     """Return a chapter for each entry, in the order of the entries."""
-    return tuple(_chapter(one, _before(one, entries), entries, now) for one in entries)
+    return tuple(_chapter(entry, _before(entry, entries), entries, now) for entry in entries)
 
 
 def _before(entry: PriceEntry, entries: Sequence[PriceEntry]) -> PriceEntry | None:
@@ -110,7 +110,7 @@ def _steps(entry: PriceEntry, before: PriceEntry | None) -> Iterator[Step]:
             changed = change(new, old) if old is not None and new is not None else None
             yield Step(name, amount(old), amount(new), f"{changed.arrow}{changed.text}" if changed else "")
     rules_before, rules = (
-        {one.when: one.text for one in variants_of(each)} if each else {} for each in (before, entry)
+        {variant.when: variant.text for variant in variants_of(each)} if each else {} for each in (before, entry)
     )
     for when in dict.fromkeys((*rules_before, *rules)):
         if rules_before.get(when) != rules.get(when):
@@ -127,8 +127,8 @@ def _remarks(entry: PriceEntry, entries: Sequence[PriceEntry], *, has_steps: boo
         yield f"Ends on {day(end)}. No later price is scheduled."
 
 
-def _is_alike(one: PriceEntry, other: PriceEntry) -> bool:
-    return (one.project_id, one.above_input_tokens) == (other.project_id, other.above_input_tokens)
+def _is_alike(entry: PriceEntry, other: PriceEntry) -> bool:
+    return (entry.project_id, entry.above_input_tokens) == (other.project_id, other.above_input_tokens)
 
 
 class PricePage(Page, frozen=True):
@@ -224,9 +224,9 @@ async def _page(session: AsyncSession, entry: PriceEntry, end_form: Form | None 
         names=tuple(entry.aliases),
         pattern=entry.pattern,
         note=entry.note,
-        variants=tuple(one.text for one in variants_of(entry)),
+        variants=tuple(variant.text for variant in variants_of(entry)),
         history=story_of(await entries.list_history(session, entry), now),
-        used=tuple((f"{one.provider} {one.model}", formats.runs(one.runs)) for one in used),
+        used=tuple((f"{usage.provider} {usage.model}", formats.runs(usage.runs)) for usage in used),
         days=registry.USED_WITHIN.days,
         reprice_url=_reprice_url(entry, used),
         end_form=end_form or _end_form(entry),
@@ -242,7 +242,7 @@ async def _used(entry: PriceEntry, now: datetime) -> tuple[UsedModel, ...]:
 
 def _reprice_url(entry: PriceEntry, used: Sequence[UsedModel]) -> str:
     """Return the form for the runs that the entry prices; of several models it leaves the model open."""
-    names = {"provider": {one.provider for one in used}, "model": {one.model for one in used}}
+    names = {"provider": {usage.provider for usage in used}, "model": {usage.model for usage in used}}
     only = {part: next(iter(values)) for part, values in names.items() if len(values) == 1}
     texts = Draft.of(entry).texts
     since, until = texts["effective_from"] or None, texts["effective_to"] or None

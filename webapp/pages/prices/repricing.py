@@ -140,7 +140,7 @@ def _scope(form: Form) -> Scope:
 
 
 async def _list(session: AsyncSession, form: Form) -> RepricingsPage:
-    known = [one.id for one in await services().cells.list_projects()]
+    known = [project.id for project in await services().cells.list_projects()]
     now = services().clock()
     return RepricingsPage(
         frame=prices_frame("repricing.repricings"),
@@ -151,13 +151,13 @@ async def _list(session: AsyncSession, form: Form) -> RepricingsPage:
     )
 
 
-def _page(found: Repricing, form: Form) -> RepricingPage:
-    groups, state = repricer.groups_of(found), RepricingState(found.state)
+def _page(repricing: Repricing, form: Form) -> RepricingPage:
+    groups, state = repricer.groups_of(repricing), RepricingState(repricing.state)
     nothing_changes = state is RepricingState.COMPARED and not groups
     compared = "Nothing would change." if nothing_changes else "Compared. Nothing has changed yet."
     return RepricingPage(
         frame=prices_frame("repricing.repricings"),
-        one=_row(found, services().clock()),
+        one=_row(repricing, services().clock()),
         says=RESULT_TEXT.get(state, compared),
         acts=() if nothing_changes else ACTS[state],
         table=_table(groups),
@@ -166,20 +166,22 @@ def _page(found: Repricing, form: Form) -> RepricingPage:
     )
 
 
-def _row(one: Repricing, now: datetime) -> WorkRow:
-    state = RepricingState(one.state)
-    names = [name for name in (one.project_id, one.provider, one.model) if name]
-    period = period_of(one.since, one.until)
+def _row(repricing: Repricing, now: datetime) -> WorkRow:
+    state = RepricingState(repricing.state)
+    names = [name for name in (repricing.project_id, repricing.provider, repricing.model) if name]
+    period = period_of(repricing.since, repricing.until)
     is_moving = state in {RepricingState.COMPARING, RepricingState.RUNNING}
     # The number of runs is rounded up to whole buckets, and more may have come.
-    progress = f"{formats.count(one.seen)} of about {formats.count(max(one.runs, one.seen))} runs checked."
+    progress = (
+        f"{formats.count(repricing.seen)} of about {formats.count(max(repricing.runs, repricing.seen))} runs checked."
+    )
     return work_row(
-        one,
+        repricing,
         now,
-        url=url_for("repricing.repricing", repricing_id=one.id),
+        url=url_for("repricing.repricing", repricing_id=repricing.id),
         name=" · ".join((*(names or ["All runs"]), *([] if period == "always" else [period]))),
         is_moving=is_moving,
-        whole=max(one.runs, one.seen + 1),
+        whole=max(repricing.runs, repricing.seen + 1),
         progress=progress if is_moving or state is RepricingState.PAUSED else "",
     )
 
@@ -207,10 +209,10 @@ def _table(groups: Sequence[Group]) -> Table:
         unpriced=0,
     )
     columns: tuple[Column[Group], ...] = (
-        Column("Project", lambda one: one.project_id, "fold"),
-        Column("Runs", lambda one: formats.count(one.runs)),
-        Column("Before", lambda one: before(one.before_usd), "number"),
-        Column("After", lambda one: after(one.after_usd), "number"),
-        Column("Change", lambda one: formats.money_apart(one.after_usd - one.before_usd, apart), "number"),
+        Column("Project", lambda row: row.project_id, "fold"),
+        Column("Runs", lambda row: formats.count(row.runs)),
+        Column("Before", lambda row: before(row.before_usd), "number"),
+        Column("After", lambda row: after(row.after_usd), "number"),
+        Column("Change", lambda row: formats.money_apart(row.after_usd - row.before_usd, apart), "number"),
     )
     return table_of("Model", head, columns, groups[:SHOWN], total)

@@ -126,7 +126,11 @@ def _reasons(trial: Trial, price: Price, step: LookUp) -> Iterator[str]:
         yield "The project has a discount."
     for variant in price.applied:
         yield f"A variant holds: {variant.text}"
-    if trial.service_tier and trial.service_tier not in STANDARD_TIERS and not any(one.tiers for one in price.applied):
+    if (
+        trial.service_tier
+        and trial.service_tier not in STANDARD_TIERS
+        and not any(variant.tiers for variant in price.applied)
+    ):
         yield f"It has no price for the service tier {trial.service_tier}, so that this is an estimate."
 
 

@@ -86,7 +86,7 @@ class AlertsPart(Struct, frozen=True):
 async def alerts_part(session: AsyncSession, project_id: str, channels: Channels, now: datetime) -> AlertsPart:
     log = await targets.list_deliveries(session, project_id)
     return AlertsPart(
-        targets=tuple(_target(one, channels) for one in await targets.list_targets(session, project_id)),
+        targets=tuple(_target(target, channels) for target in await targets.list_targets(session, project_id)),
         log=_log(log, channels, now),
         is_under_way=any(_is_first_try(delivery) for delivery, _, _ in log),
         has_mail=channels.has_mail,

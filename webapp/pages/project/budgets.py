@@ -46,7 +46,7 @@ from webapp.view import is_open
 
 blueprint = Blueprint("project_budgets", __name__)
 
-PERIODS = tuple((one.value, f"Every {one}") for one in BudgetPeriod)
+PERIODS = tuple((period.value, f"Every {period}") for period in BudgetPeriod)
 _WHEN = {BudgetPeriod.HOUR: "This hour", BudgetPeriod.DAY: "Today (UTC)"}
 FORM = Form("spend", {"period": ("day",), "alerts": ("80, 100",)})
 ALL_CHOICE = "All runs"
@@ -120,7 +120,7 @@ async def budgets_part(
     )
     return BudgetsPart(
         rows=rows,
-        choices=((ALL_RUNS, ALL_CHOICE), *((one, dimension_name(one)) for one in choices)),
+        choices=((ALL_RUNS, ALL_CHOICE), *((choice, dimension_name(choice)) for choice in choices)),
         add_url=url_for("admin_budgets.add") if of_all else url_for("project_budgets.add", project_id=project_id),
         remove_url=url_for("admin_budgets.remove")
         if of_all
@@ -144,7 +144,7 @@ async def stored_form(session: AsyncSession, project_id: str, sent: Form) -> For
     """Return the form of the daily or per-value budget that one names, whose version is that of the list above it."""
     budgets = await edit.list_budgets(session, project_id)
     key = (sent.value("dimension"), trimmed(sent.value("value")), sent.value("period"))
-    found = next((one for one in budgets if (one.dimension, one.value, one.period) == key), None)
+    found = next((budget for budget in budgets if (budget.dimension, budget.value, budget.period) == key), None)
     values = {"amount": plain(found.amount_usd), "alerts": _percents(found)} if found else {}
     return Form.showing(FORM.id, values, of=tuple(map(_row, budgets)))
 
@@ -174,11 +174,11 @@ def dimension_name(dimension: str) -> str:
 
 
 def state_rows(states: Sequence[BudgetState]) -> tuple[StateRow, ...]:
-    return tuple(_state(one) for one in states)
+    return tuple(_state(state) for state in states)
 
 
 def _row(budget: Budget) -> BudgetRow:
-    percents = ", ".join(f"{one}%" for one in budget.alert_percents)
+    percents = ", ".join(f"{percent}%" for percent in budget.alert_percents)
     return BudgetRow(
         budget.dimension,
         budget.value,
@@ -213,7 +213,7 @@ def _state(state: BudgetState) -> StateRow:
         when=_WHEN.get(terms.period) or formats.month(state.now),
         summary=_summary(state),
         is_over=bool(state.over),
-        values=tuple(_value(one, state) for one in state.spendings[:LISTED]),
+        values=tuple(_value(spending, state) for spending in state.spendings[:LISTED]),
         problem=state.problem,
     )
 
@@ -228,14 +228,14 @@ def _summary(state: BudgetState) -> str:
     return f"{len(state.over):,} of {known} over budget"
 
 
-def _value(one: Spending, state: BudgetState) -> ValueRow:
+def _value(spending: Spending, state: BudgetState) -> ValueRow:
     amount = state.terms.amount_usd
     return ValueRow(
-        name=one.value if state.terms.is_each else "",
-        spent=f"{formats.money(one.spent_usd)}{one.or_more}",
-        share=formats.share(one.spent_usd, amount),
-        bar=min(100.0, round(float(one.spent_usd / amount * 100), 2)),
-        is_over=one.spent_usd > amount,
+        name=spending.value if state.terms.is_each else "",
+        spent=f"{formats.money(spending.spent_usd)}{spending.or_more}",
+        share=formats.share(spending.spent_usd, amount),
+        bar=min(100.0, round(float(spending.spent_usd / amount * 100), 2)),
+        is_over=spending.spent_usd > amount,
     )
 
 
@@ -294,7 +294,7 @@ async def budgets_page(project_id: str, asked: Mapping[str, str] = NOTHING_ASKED
         if part is not None:
             part = replace(part, values=await _values(snapshots, project_id, part, now))
         states = await read_states(connection, project_id, now, services().cells.of(project_id).names)
-    shown = [one for one in states if one.terms.of_all_runs or is_open(one.terms.key)]
+    shown = [state for state in states if state.terms.of_all_runs or is_open(state.terms.key)]
     is_untold = alerts is not None and not alerts.targets and (use is not None or bool(states))
     return BudgetsPage(
         project, budget_line(use) if use else None, state_rows(shown), form, basis, part, alerts if is_untold else None

@@ -136,7 +136,7 @@ async def costs(project_id: str) -> ResponseReturnValue:
             return await render(replace(page, form=form.refused(error)), 422)
         used = await _read_used(snapshots, control, project_id, now)
         found = await select_drifts(connection, project_id, last_30_days(now).since, COMPARED_RUNS)
-        drifts = _drifts(found, await keys.names_of(control, [one.key_id for one in found if one.key_id]))
+        drifts = _drifts(found, await keys.names_of(control, [drift.key_id for drift in found if drift.key_id]))
     page = replace(page, is_of_sums=used.is_of_sums)
     # With very many models both take a while, in which other requests have their turn.
     if not is_asked:
@@ -172,8 +172,8 @@ def _at_rest(page: CostsPage, used: Sequence[ModelUsage], drifts: Table, now: da
     Models without any price are in neither cost, so that both are of the same runs.
     """
     models = by_model(used)
-    priced = [one for one in models if one.unpriced < one.runs]
-    cost = sum((one.cost_usd for one in priced), Decimal(0))
+    priced = [model for model in models if model.unpriced < model.runs]
+    cost = sum((model.cost_usd for model in priced), Decimal(0))
     supposed = _on_each(used, priced, page.project.id, now)
     return replace(
         page,
@@ -192,12 +192,12 @@ def _on_each(
 ) -> list[_OnModel]:
     """Return what all runs of these models would have cost on each of them, the cheapest first."""
     book, found = services().prices.book, list[_OnModel]()
-    names = {(one.provider, one.model) for one in models}
+    names = {(model.provider, model.model) for model in models}
     used = [one for one in every if (one.provider, one.model) in names]
-    for one in models[:MAX_ALTERNATIVES]:
-        would_usd = cost_of_all(used, book, Target(now, one.provider, one.model), project_id)
+    for model in models[:MAX_ALTERNATIVES]:
+        would_usd = cost_of_all(used, book, Target(now, model.provider, model.model), project_id)
         if would_usd is not None:
-            found.append((would_usd, one))
+            found.append((would_usd, model))
     return sorted(found, key=lambda each: each[0])
 
 
@@ -334,15 +334,15 @@ def _length(amount: Decimal, longest: Decimal) -> float:
     return round(float(amount / longest * 100), 2) if longest else 0.0
 
 
-def _drifts(found: Sequence[Drift], names: Mapping[UUID, str]) -> Table:
-    reported = formats.column_money(one.reported_usd for one in found)
-    computed = formats.column_money(one.computed_usd for one in found)
-    apart = formats.column_money(one.computed_usd - one.reported_usd for one in found)
+def _drifts(drifts: Sequence[Drift], names: Mapping[UUID, str]) -> Table:
+    reported = formats.column_money(drift.reported_usd for drift in drifts)
+    computed = formats.column_money(drift.computed_usd for drift in drifts)
+    apart = formats.column_money(drift.computed_usd - drift.reported_usd for drift in drifts)
     columns: tuple[Column[Drift], ...] = (
-        Column("Client", lambda one: one.client or (names[one.key_id] if one.key_id else formats.NOTHING)),
-        Column("Runs", lambda one: formats.count(one.runs)),
-        Column("Reported", lambda one: reported(one.reported_usd), "number"),
-        Column("Computed", lambda one: computed(one.computed_usd), "number"),
-        Column("Difference", lambda one: _change(one.reported_usd, one.computed_usd, apart), "number", "prices-change"),
+        Column("Client", lambda row: row.client or (names[row.key_id] if row.key_id else formats.NOTHING)),
+        Column("Runs", lambda row: formats.count(row.runs)),
+        Column("Reported", lambda row: reported(row.reported_usd), "number"),
+        Column("Computed", lambda row: computed(row.computed_usd), "number"),
+        Column("Difference", lambda row: _change(row.reported_usd, row.computed_usd, apart), "number", "prices-change"),
     )
-    return table_of("Model", lambda one: Head(name=one.model, note=one.provider), columns, found)
+    return table_of("Model", lambda one: Head(name=one.model, note=one.provider), columns, drifts)

@@ -110,7 +110,7 @@ async def open_keys(project_id: str) -> list[str]:
     """Return the keys that the project tracks and whose values the reader may see."""
     async with services().cells.of(project_id).database.session() as session:
         keys = await list_keys(session, project_id, services().clock())
-    return [one.key for one in keys if one.state is KeyState.TRACKED and is_open(dimension_of_key(one.key))]
+    return [key.key for key in keys if key.state is KeyState.TRACKED and is_open(dimension_of_key(key.key))]
 
 
 def range_of(query: Mapping[str, str], project_id: str, report: ProjectPage) -> View:

@@ -182,7 +182,9 @@ async def _page(session: AsyncSession, cell: AsyncSession, project_id: str) -> K
 def _offered_permissions() -> tuple[tuple[str, str, str], ...]:
     """Return the permissions that a new key may have, without ingest if the server accepts only its shared key."""
     takes_project_keys = services().settings.ingest_project_keys
-    return tuple(one for one in PERMISSIONS if takes_project_keys or one[0] is not Scope.RUNS_WRITE)
+    return tuple(
+        permission for permission in PERMISSIONS if takes_project_keys or permission[0] is not Scope.RUNS_WRITE
+    )
 
 
 def _shown(issued: IssuedKey, server_url: str, replaces: ApiKey | None = None) -> ShownKey:

@@ -28,7 +28,7 @@ class SettingsPage(Page, frozen=True):
 
     @property
     def document_title(self) -> str:
-        return f"{next(one.name for one in self.sections if one.is_chosen)} · {self.project.name}"
+        return f"{next(section.name for section in self.sections if section.is_chosen)} · {self.project.name}"
 
     @property
     def sections(self) -> tuple[Choice, ...]:

@@ -213,7 +213,7 @@ async def _page(session: AsyncSession, cell: AsyncSession, project_id: str) -> S
     project, now = await projects.get(cell, project_id), services().clock()
     links = await shared_links.list_links(session, project_id)
     shared = request.args.get("here")
-    return SharingPage(project, SECTION, tuple(_row(one, shared or "", now) for one in links), shared)
+    return SharingPage(project, SECTION, tuple(_row(link, shared or "", now) for link in links), shared)
 
 
 def _row(link: SharedLink, shared: str, now: datetime) -> LinkRow:

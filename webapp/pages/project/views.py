@@ -102,7 +102,7 @@ def _values_in(pairs: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
         # Every time that the other parameter is there: which of them a page reads is the page's.
         keys = [of] if named_by is None else [other for said, other in pairs if said == named_by]
         if value not in _MARKS:
-            for key in (one.removeprefix(METADATA) for one in keys):
+            for key in (key.removeprefix(METADATA) for key in keys):
                 yield canonical_key(key), value
                 # A key with dots may be the way down to a value inside of another key's.
                 yield canonical_key(key.partition(".")[0]), value
@@ -180,7 +180,9 @@ async def rename(project_id: str, view_id: UUID) -> ResponseReturnValue:
     try:
         async with services().cells.of(project_id).database.session() as session:
             await projects.get(session, project_id, is_locked=True)
-            stored = next((one for one in await saved_views.list_views(session, project_id) if one.id == view_id), None)
+            stored = next(
+                (view for view in await saved_views.list_views(session, project_id) if view.id == view_id), None
+            )
             refused = form.conflict_with(_form(stored)) if stored else None
             if refused is None:
                 view = await saved_views.rename(session, actor(), project_id, view_id, form.value("name"))
@@ -214,13 +216,13 @@ async def _page(project_id: str, here: str) -> ViewsPage:
     """Raises `NotFound`."""
     async with services().cells.of(project_id).database.session() as session:
         project = await projects.get(session, project_id)
-        found = await saved_views.list_views(session, project_id)
+        views = await saved_views.list_views(session, project_id)
         session.expunge_all()
     try:
         shown_at(here, project_id)
     except InvalidFilter:
         here = ""
-    return ViewsPage(project, tuple(_rows(found)), here)
+    return ViewsPage(project, tuple(_rows(views)), here)
 
 
 def _rows(views: Sequence[SavedView]) -> list[ViewRow]:

@@ -171,12 +171,12 @@ async def _groups(reader: UsageReader, view: View, measure: Measure) -> Summary 
         return None
     run_filter = RunFilter(project_id=reader.project_id)
     try:
-        found = await read_summary(
+        summary = await read_summary(
             reader, view.window(reader.now), run_filter, (dimension,), limit=MAX_LINES, rank_by="input_tokens"
         )
     except DimensionNotTracked:
         return None
-    return found if found.total.input_tokens or found.is_overlapping else None
+    return summary if summary.total.input_tokens or summary.is_overlapping else None
 
 
 async def _slots(groups: Summary | None) -> Mapping[str, str]:
@@ -226,30 +226,30 @@ def _model(group: Group, totals: Totals, use: CacheUse) -> CacheGroup:
 
 def _table(groups: Sequence[CacheGroup], key: str | None, slots: Mapping[str, str]) -> Table:
     """Return what each model, or each value of a key, read from caches and wrote to them."""
-    money = formats.column_money(one.totals.cache_savings_usd for one in groups)
+    money = formats.column_money(group.totals.cache_savings_usd for group in groups)
 
-    def head(one: CacheGroup) -> Head:
-        given = f"{formats.tokens(int(one.totals.input_tokens))} input"
-        summary = f"{one.provider} · {given}" if one.provider else given
-        return Head(name=one.name, note=one.provider, summary=summary, slot=slots.get(one.value or ""))
+    def head(row: CacheGroup) -> Head:
+        given = f"{formats.tokens(int(row.totals.input_tokens))} input"
+        summary = f"{row.provider} · {given}" if row.provider else given
+        return Head(name=row.name, note=row.provider, summary=summary, slot=slots.get(row.value or ""))
 
-    def saved(one: CacheGroup) -> Cell:
-        usd = one.totals.cache_savings_usd
-        has_cache = bool(one.totals.cached_input_tokens or one.totals.cache_write_tokens)
+    def saved(group: CacheGroup) -> Cell:
+        usd = group.totals.cache_savings_usd
+        has_cache = bool(group.totals.cached_input_tokens or group.totals.cache_write_tokens)
         return Cell(
             text=money(usd) if has_cache else formats.NOTHING,
             title=formats.money_exact(usd),
             tone="quality-loss" if usd < 0 else "",
         )
 
-    def unread(one: CacheGroup) -> str:
-        return formats.NOTHING if one.unread is None else formats.tokens(one.unread)
+    def unread(group: CacheGroup) -> str:
+        return formats.NOTHING if group.unread is None else formats.tokens(group.unread)
 
     columns: tuple[Column[CacheGroup], ...] = (
-        Column("Hit rate", lambda one: formats.percent(cache_share(one.totals), 1), "number"),
-        Column("Input", lambda one: formats.tokens(int(one.totals.input_tokens))),
-        Column("Read", lambda one: formats.tokens(int(one.totals.cached_input_tokens))),
-        Column("Written", lambda one: formats.tokens(int(one.totals.cache_write_tokens))),
+        Column("Hit rate", lambda row: formats.percent(cache_share(row.totals), 1), "number"),
+        Column("Input", lambda row: formats.tokens(int(row.totals.input_tokens))),
+        Column("Read", lambda row: formats.tokens(int(row.totals.cached_input_tokens))),
+        Column("Written", lambda row: formats.tokens(int(row.totals.cache_write_tokens))),
         *(() if key else (Column("Never read", unread),)),
         Column("Saved", saved, "number"),
     )

@@ -73,25 +73,25 @@ async def show(project_id: str) -> ResponseReturnValue:
     async with services().cells.snapshots(project_id) as snapshots:
         connection = snapshots.connection
         project = await heading_of(connection, project_id)
-        found = await read_failures(connection, project_id, window)
+        failures = await read_failures(connection, project_id, window)
         whole = await read_totals(snapshots, project_id, window)
-        shown = found.counts.most
+        shown = failures.counts.most
         ids = dict[FailureKey, str]()
         latest = None
         if is_open:
             ids = await select_latest(connection, project_id, [(group.key, group.latest_at) for group in shown])
             latest = failed_of(await read_newest([RunSource(connection)], run_filter, now, LATEST), now)
-    slots = await _slots(found)
+    slots = await _slots(failures)
     src = address_of("errors.chart", {"project": project_id, **view.filter_query})
     page = ErrorsPage(
         frame=frame_of(project, view, window),
-        figures=_figures(whole, found),
-        has_runs=found.runs > 0,
-        sentence=_sentence(found),
-        notes=tuple(_notes(found)),
-        chart=ChartPart(quality.failures(found, slots), src) if found.runs else None,
-        table=_table(project_id, shown, found, slots, ids, now),
-        more=found.counts.number - len(shown),
+        figures=_figures(whole, failures),
+        has_runs=failures.runs > 0,
+        sentence=_sentence(failures),
+        notes=tuple(_notes(failures)),
+        chart=ChartPart(quality.failures(failures, slots), src) if failures.runs else None,
+        table=_table(project_id, shown, failures, slots, ids, now),
+        more=failures.counts.number - len(shown),
         codes_url=failed_codes_url(view),
         latest=latest if latest and latest.table.rows else None,
         all_url=address_of("runs.explorer", {"project": project_id, "status": "failed", **view.filter_query})
@@ -107,10 +107,10 @@ async def chart() -> ResponseReturnValue:
     """Return the failed runs of the project in the query, by kind over time."""
     project_id = charted_project()
     async with services().cells.of(project_id).reading.snapshot() as connection:
-        found = await read_failures(
+        failures = await read_failures(
             connection, project_id, range_of(request.args, project_id, ERRORS).window(services().clock())
         )
-    return await payload_of(quality.failures(found, await _slots(found)))
+    return await payload_of(quality.failures(failures, await _slots(failures)))
 
 
 async def read_totals(snapshots: Snapshots, project_id: str, window: Window) -> Totals:
@@ -119,9 +119,9 @@ async def read_totals(snapshots: Snapshots, project_id: str, window: Window) -> 
     return (await reader.summary(Question(window, RunFilter(project_id=project_id)))).total
 
 
-async def _slots(found: Failures) -> Mapping[str, str]:
+async def _slots(failures: Failures) -> Mapping[str, str]:
     """Return the colours of the most frequent kinds: one more, rather than a rest of one."""
-    names = [kind or NO_CODE for kind in found.kinds if kind != OTHER_VALUES]
+    names = [kind or NO_CODE for kind in failures.kinds if kind != OTHER_VALUES]
     shown = names if len(names) == MAX_SERIES + 1 else names[:MAX_SERIES]
     return await read_slots(ERROR_CODE, shown)
 
@@ -132,7 +132,7 @@ def _failed(project_id: str, window: Window) -> RunFilter:
     )
 
 
-def _figures(whole: Totals, found: Failures) -> tuple[Figure, ...]:
+def _figures(whole: Totals, failures: Failures) -> tuple[Figure, ...]:
     rate = formats.percent(whole.error_rate) if whole.runs else formats.NOTHING
     cost = whole.error_cost_usd + whole.timeout_cost_usd
     return (
@@ -146,7 +146,7 @@ def _figures(whole: Totals, found: Failures) -> tuple[Figure, ...]:
         ),
         Figure(
             "Recovered",
-            formats.count(found.recovered) if found.recoveries is not None else formats.NOTHING,
+            formats.count(failures.recovered) if failures.recoveries is not None else formats.NOTHING,
             "by a retry in the same trace",
         ),
     )
@@ -159,29 +159,29 @@ def _sentence(found: Failures) -> str:
     return f"{failures}; {formats.count(found.recovered)} followed by a success of the same model in the same trace."
 
 
-def _notes(found: Failures) -> list[str]:
-    if found.since is None:
+def _notes(failures: Failures) -> list[str]:
+    if failures.since is None:
         return []
-    since, most = formats.moment(local(found.since)), formats.count(MAX_FAILED_RUNS)
+    since, most = formats.moment(local(failures.since)), formats.count(MAX_FAILED_RUNS)
     return [f"Only failures since {since} are shown by kind: the range has more than {most}. Choose a shorter range."]
 
 
 def _table(  # noqa: PLR0913, PLR0917  # What rows are made of.
     project_id: str,
     groups: Sequence[FailureCount],
-    found: Failures,
+    failures: Failures,
     slots: Mapping[str, str],
     ids: Mapping[FailureKey, str],
     now: datetime,
 ) -> Table:
     """Return the failed runs of each kind and model; the latest leads to its run for who may see single runs."""
-    money, runs = formats.column_money(group.cost_usd for group in groups), Decimal(found.runs)
+    money, runs = formats.column_money(group.cost_usd for group in groups), Decimal(failures.runs)
 
     def share(group: FailureCount) -> str:
         return formats.share(Decimal(group.runs), runs)
 
     def recovered(group: FailureCount) -> str:
-        return formats.NOTHING if found.recoveries is None else formats.count(found.recoveries.get(group.key, 0))
+        return formats.NOTHING if failures.recoveries is None else formats.count(failures.recoveries.get(group.key, 0))
 
     def head(group: FailureCount) -> Head:
         kind = group.key.kind or NO_CODE
@@ -193,11 +193,11 @@ def _table(  # noqa: PLR0913, PLR0917  # What rows are made of.
         return Cell(text=moment(group.latest_at, now), url=run_url(project_id, run_id) if run_id else None)
 
     columns: tuple[Column[FailureCount], ...] = (
-        Column("Model", lambda one: Cell(text=one.key.model, notes=(one.key.provider,)), "fold"),
-        Column("Failed", lambda one: formats.count(one.runs), "number"),
+        Column("Model", lambda row: Cell(text=row.key.model, notes=(row.key.provider,)), "fold"),
+        Column("Failed", lambda row: formats.count(row.runs), "number"),
         Column("Share", share),
         Column("Recovered", recovered),
-        Column("Cost", lambda one: "no price" if one.unpriced == one.runs else money(one.cost_usd)),
+        Column("Cost", lambda row: "no price" if row.unpriced == row.runs else money(row.cost_usd)),
         Column("Latest", latest, "fold", "quality-when"),
     )
     return table_of("Kind", head, columns, groups)

@@ -70,7 +70,7 @@ class SpreadList(Struct, frozen=True):
     """How many runs are in none of the ranges, and why."""
 
 
-def spread_lists(found: Spread, runs: RunFilter, *, has_links: bool) -> tuple[SpreadList, ...]:
+def spread_lists(spread: Spread, runs: RunFilter, *, has_links: bool) -> tuple[SpreadList, ...]:
     """Return the lists of these runs; with links for readers who may see single runs."""
     by_latency = [
         runs.replace(min_latency_ms=low, max_latency_ms=None if high is None else high - _LEAST_MS)
@@ -86,14 +86,14 @@ def spread_lists(found: Spread, runs: RunFilter, *, has_links: bool) -> tuple[Sp
         SpreadList(
             "by-latency",
             "Runs by latency",
-            _bars(found.latencies, _names(latencies), by_latency, has_links=has_links),
-            _without(found.latencies, "no latency"),
+            _bars(spread.latencies, _names(latencies), by_latency, has_links=has_links),
+            _without(spread.latencies, "no latency"),
         ),
         SpreadList(
             "by-cost",
             "Runs by cost",
-            _bars(found.costs, _names(costs), by_cost, has_links=has_links),
-            _without(found.costs, "no price"),
+            _bars(spread.costs, _names(costs), by_cost, has_links=has_links),
+            _without(spread.costs, "no price"),
         ),
     )
     return tuple(one for one in lists if one.bars)
@@ -154,25 +154,27 @@ async def show(project_id: str) -> ResponseReturnValue:
     window = view.window(services().clock())
     async with services().cells.of(project_id).reading.snapshot() as connection:
         project = await heading_of(connection, project_id)
-        found = await read_speeds(connection, project_id, window, asked.measure, asked.by, asked.group)
-        span = TimeSpan(found.since or window.start, window.until)
+        speeds = await read_speeds(connection, project_id, window, asked.measure, asked.by, asked.group)
+        span = TimeSpan(speeds.since or window.start, window.until)
         spread = await select_spread(connection, project_id, span, asked.by, asked.group)
-    of_spread = asked.keep(view.run_filter, found)
+    of_spread = asked.keep(view.run_filter, speeds)
 
     def url(**changes: Any) -> str:  # noqa: ANN401  # Any field of what is asked.
         return view.with_own(**structs.replace(asked, **changes).query).url
 
-    shown = list(found.groups.items())[:MAX_ROWS]
-    slots = await _slots(found)
+    shown = list(speeds.groups.items())[:MAX_ROWS]
+    slots = await _slots(speeds)
     src = address_of("speed.chart", {"project": project_id, **view.own, **view.filter_query})
     chips = (Chip(label_of(asked.by), asked.group[1], url(group=None)),) if asked.group else ()
     page = SpeedPage(
         frame=frame_of(project, view, window, chips=chips),
-        figures=_figures(found.whole if asked.group is None else found.groups.get(asked.group)),
-        has_runs=found.whole is not None,
-        notes=tuple(_notes(found)),
-        chart=ChartPart(quality.speeds(found, slots), src),
-        measures=tuple(Choice(MEASURE_NAMES[one], url(measure=one), one is asked.measure) for one in SpeedMeasure),
+        figures=_figures(speeds.whole if asked.group is None else speeds.groups.get(asked.group)),
+        has_runs=speeds.whole is not None,
+        notes=tuple(_notes(speeds)),
+        chart=ChartPart(quality.speeds(speeds, slots), src),
+        measures=tuple(
+            Choice(MEASURE_NAMES[measure], url(measure=measure), measure is asked.measure) for measure in SpeedMeasure
+        ),
         spread=spread_lists(spread, of_spread, has_links=may(actor(), Scope.RUNS_READ, project_id)),
         by=in_sentence(asked.by),
         choices=tuple(
@@ -181,7 +183,7 @@ async def show(project_id: str) -> ResponseReturnValue:
             if not one.is_list
         ),
         table=_table(shown, slots, asked, lambda chosen: url(group=chosen)),
-        more=len(found.groups) - len(shown),
+        more=len(speeds.groups) - len(shown),
     )
     return await render(page)
 
@@ -194,13 +196,13 @@ async def chart() -> ResponseReturnValue:
     window = range_of(request.args, project_id, SPEED).window(services().clock())
     asked = _asked(await open_keys(project_id))
     async with services().cells.of(project_id).reading.snapshot() as connection:
-        found = await read_speeds(connection, project_id, window, asked.measure, asked.by, asked.group)
-    return await payload_of(quality.speeds(found, await _slots(found)))
+        speeds = await read_speeds(connection, project_id, window, asked.measure, asked.by, asked.group)
+    return await payload_of(quality.speeds(speeds, await _slots(speeds)))
 
 
-async def _slots(found: Speeds) -> Mapping[str, str]:
+async def _slots(speeds: Speeds) -> Mapping[str, str]:
     """Return the colours that the groups of the chart have everywhere."""
-    return await read_slots(found.by, [name for _, name in quality.group_names(found)])
+    return await read_slots(speeds.by, [name for _, name in quality.group_names(speeds)])
 
 
 class _Asked(Struct, frozen=True):
@@ -222,11 +224,11 @@ class _Asked(Struct, frozen=True):
             "value": None if is_of_models else name,
         }
 
-    def keep(self, runs: RunFilter, found: Speeds) -> RunFilter:
+    def keep(self, runs: RunFilter, speeds: Speeds) -> RunFilter:
         """Narrow a filter to the runs of the group that were read."""
-        if found.since is not None:
+        if speeds.since is not None:
             # A list of these runs begins where the counts do.
-            runs = runs.replace(range=Period.ALL, since=found.since, until=found.window.until)
+            runs = runs.replace(range=Period.ALL, since=speeds.since, until=speeds.window.until)
         if self.group is None:
             return runs
         maker, name = self.group
@@ -264,11 +266,11 @@ def _figures(whole: Speed | None) -> tuple[Figure, ...]:
     )
 
 
-def _notes(found: Speeds) -> list[str]:
-    if found.since is None:
+def _notes(speeds: Speeds) -> list[str]:
+    if speeds.since is None:
         return []
     return [
-        f"Based on the newest {formats.count(MAX_RUNS)} runs of this range, since {formats.moment(local(found.since))}."
+        f"Based on the newest {formats.count(MAX_RUNS)} runs of this range, since {formats.moment(local(speeds.since))}."
     ]
 
 
@@ -303,11 +305,11 @@ def _table(
 
     columns: tuple[Column[tuple[SpeedGroup, Speed]], ...] = (
         Column("Runs", lambda row: formats.count(row[1].runs)),
-        duration("p50", lambda one: one.p50_ms),
-        duration("p95", lambda one: one.p95_ms, "number"),
-        duration("p99", lambda one: one.p99_ms),
+        duration("p50", lambda row: row.p50_ms),
+        duration("p95", lambda row: row.p95_ms, "number"),
+        duration("p99", lambda row: row.p99_ms),
         Column("Tokens/s", lambda row: _rate(row[1].output_rate)),
-        duration("First token", lambda one: one.first_token_ms),
+        duration("First token", lambda row: row.first_token_ms),
     )
     return table_of(label_of(asked.by), head, columns, shown)
 

@@ -115,16 +115,16 @@ def _note(run: StoredRun, explanation: Explanation) -> str | None:
 
 def cost_lines(lines: Sequence[Line]) -> tuple[CostLine, ...]:
     """Return the lines of a cost, with points in one line."""
-    rate = formats.column_exact_money(one.rate_usd for one in lines if one.rate_usd is not None)
-    amount = formats.column_exact_money(one.amount_usd for one in lines)
+    rate = formats.column_exact_money(line.rate_usd for line in lines if line.rate_usd is not None)
+    amount = formats.column_exact_money(line.amount_usd for line in lines)
     return tuple(
         CostLine(
-            line_name(one),
-            "" if one.name in CHANGES else f"{one.quantity:,}",
-            _rate(one, rate),
-            NO_PRICE if one.rate_usd is None else amount(one.amount_usd),
+            line_name(line),
+            "" if line.name in CHANGES else f"{line.quantity:,}",
+            _rate(line, rate),
+            NO_PRICE if line.rate_usd is None else amount(line.amount_usd),
         )
-        for one in lines
+        for line in lines
     )
 
 
@@ -153,7 +153,7 @@ def price_note(candidate: PriceCandidate, price: Price) -> PriceNote:
         tier=f"for more than {formats.count(above)} input tokens" if above else None,
         url=url_for("price.price", entry_id=price.id) if may(actor(), Scope.ADMIN, None) else None,
         off=f"{plain(price.percent_off)}% off" if price.percent_off is not None else None,
-        variants=tuple(one.text for one in price.applied),
+        variants=tuple(variant.text for variant in price.applied),
     )
 
 

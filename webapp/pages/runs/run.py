@@ -135,7 +135,7 @@ async def run(project_id: str, run_id: str) -> ResponseReturnValue:
         services().open_control(snapshots) as control,
     ):
         connection = snapshots.connection
-        found = await read.read_run(
+        run = await read.read_run(
             control,
             connection,
             project_id,
@@ -143,7 +143,7 @@ async def run(project_id: str, run_id: str) -> ResponseReturnValue:
             services().cells.of(project_id).archived_runs,
             archived_at(request.args),
         )
-        one = found.run
+        one = run.run
         key_name = await keys.name_of(control, one.key_id) if one.key_id else None
         project = await heading_of(connection, project_id)
         alike = RunFilter(project_id=project_id, status=Outcome(one.status.value), error_code=one.error_code)
@@ -152,7 +152,7 @@ async def run(project_id: str, run_id: str) -> ResponseReturnValue:
             if one.status is Status.SUCCESS
             else await read_totals([RunSource(connection)], alike, services().clock())
         )
-    at = one.occurred_at if found.is_archived else None
+    at = one.occurred_at if run.is_archived else None
     currency.as_of(one.occurred_at)
     page = RunPage(
         project=project,
@@ -162,7 +162,7 @@ async def run(project_id: str, run_id: str) -> ResponseReturnValue:
         tone=TONES[one.status],
         trace_url=trace_url(project_id, one.trace_id, at) if one.trace_id else None,
         session_url=session_url(project_id, one.session_id) if one.session_id else None,
-        cost=cost_of(one, found.explanation),
+        cost=cost_of(one, run.explanation),
         facts=tuple(_facts(one, key_name, at)),
         metadata=_pretty(one.metadata),
         failure=_failure(one),
@@ -179,138 +179,139 @@ async def trace(project_id: str, trace_id: str) -> ResponseReturnValue:
     """The runs of a trace as a waterfall, each with its cost."""
     demand(actor(), Scope.RUNS_READ, project_id)
     async with services().cells.of(project_id).reading.snapshot() as connection:
-        found = await read.read_trace(
+        trace = await read.read_trace(
             connection, project_id, trace_id, services().cells.of(project_id).archived_runs, archived_at(request.args)
         )
         project = await heading_of(connection, project_id)
-    slots = await read_slots(MODEL, list(dict.fromkeys(step.run.model for step in found.steps)))
-    currency.as_of(found.starts_at)
+    slots = await read_slots(MODEL, list(dict.fromkeys(step.run.model for step in trace.steps)))
+    currency.as_of(trace.starts_at)
     page = TracePage(
         project=project,
         trace_id=trace_id,
         all_runs_url=runs_url(project_id=project_id, trace_id=trace_id, range=Period.ALL),
-        at=formats.moment(local(found.starts_at)),
-        figures=tuple(_figures(found)),
+        at=formats.moment(local(trace.starts_at)),
+        figures=tuple(_figures(trace)),
         sessions=tuple(
-            Fact("Session", one, session_url(project_id, one), is_code=True) for one in found.sessions[:MAX_SESSIONS]
+            Fact("Session", session, session_url(project_id, session), is_code=True)
+            for session in trace.sessions[:MAX_SESSIONS]
         ),
-        bars=_bars(found, slots, is_archived=archived_at(request.args) is not None),
-        is_whole=found.is_whole,
-        unpriced=found.unpriced,
+        bars=_bars(trace, slots, is_archived=archived_at(request.args) is not None),
+        is_whole=trace.is_whole,
+        unpriced=trace.unpriced,
     )
     return await render(page)
 
 
-def _facts(one: StoredRun, key_name: str | None, archived_at: datetime | None) -> Iterator[Fact]:
-    project_id = one.project_id
-    yield from _outcome(one)
-    yield Fact("Time", formats.moment(local(one.occurred_at)))
-    yield Fact("Model", one.model, runs_url(project_id=project_id, model=one.model))
-    yield Fact("Provider", one.provider, runs_url(project_id=project_id, provider=one.provider))
-    yield Fact("Tokens in", formats.count(one.input_tokens))
-    yield Fact("Tokens out", formats.count(one.output_tokens))
-    for name, number in (one.units or {}).items():
+def _facts(run: StoredRun, key_name: str | None, archived_at: datetime | None) -> Iterator[Fact]:
+    project_id = run.project_id
+    yield from _outcome(run)
+    yield Fact("Time", formats.moment(local(run.occurred_at)))
+    yield Fact("Model", run.model, runs_url(project_id=project_id, model=run.model))
+    yield Fact("Provider", run.provider, runs_url(project_id=project_id, provider=run.provider))
+    yield Fact("Tokens in", formats.count(run.input_tokens))
+    yield Fact("Tokens out", formats.count(run.output_tokens))
+    for name, number in (run.units or {}).items():
         yield Fact(FURTHER[name].label if name in FURTHER else name, f"{number:,}")
-    if one.service_tier:
-        yield Fact("Service tier", one.service_tier, runs_url(project_id=project_id, service_tier=one.service_tier))
-    if one.region:
-        yield Fact("Region", one.region, runs_url(project_id=project_id, region=one.region))
-    yield from _speed(one)
-    yield from _instrumentation(one)
-    yield from _belongings(one, archived_at)
+    if run.service_tier:
+        yield Fact("Service tier", run.service_tier, runs_url(project_id=project_id, service_tier=run.service_tier))
+    if run.region:
+        yield Fact("Region", run.region, runs_url(project_id=project_id, region=run.region))
+    yield from _speed(run)
+    yield from _instrumentation(run)
+    yield from _belongings(run, archived_at)
     if key_name:
-        yield Fact("Ingest key", key_name, runs_url(project_id=project_id, key_id=one.key_id))
+        yield Fact("Ingest key", key_name, runs_url(project_id=project_id, key_id=run.key_id))
     for name, value in (
-        ("Run id", one.id),
-        ("Client's id", one.client_id),
-        ("Idempotency key", one.idempotency_key),
-        ("Prompt hash", one.prompt_hash),
+        ("Run id", run.id),
+        ("Client's id", run.client_id),
+        ("Idempotency key", run.idempotency_key),
+        ("Prompt hash", run.prompt_hash),
     ):
         if value:
             yield Fact(name, value, is_code=True)
-    if one.prompt_preview:
-        yield Fact("Prompt preview", one.prompt_preview)
-    yield Fact("Received", formats.moment(local(one.created_at)))
+    if run.prompt_preview:
+        yield Fact("Prompt preview", run.prompt_preview)
+    yield Fact("Received", formats.moment(local(run.created_at)))
     if archived_at is not None:
         yield Fact("Kept in", "the archive")
 
 
-def _belongings(one: StoredRun, archived_at: datetime | None) -> Iterator[Fact]:
+def _belongings(run: StoredRun, archived_at: datetime | None) -> Iterator[Fact]:
     """Yield what it is a part of, each with a link to that."""
-    project_id = one.project_id
-    if one.experiment_id:
-        yield Fact("Experiment", one.experiment_id, runs_url(project_id=project_id, experiment_id=one.experiment_id))
-    if one.trace_id:
-        yield Fact("Trace", one.trace_id, trace_url(project_id, one.trace_id, archived_at), is_code=True)
-    if one.session_id:
-        yield Fact("Session", one.session_id, session_url(project_id, one.session_id))
-    if one.user_id:
-        yield Fact("User", one.user_id, runs_url(project_id=project_id, user_id=one.user_id))
-    for tag in one.tags or ():
+    project_id = run.project_id
+    if run.experiment_id:
+        yield Fact("Experiment", run.experiment_id, runs_url(project_id=project_id, experiment_id=run.experiment_id))
+    if run.trace_id:
+        yield Fact("Trace", run.trace_id, trace_url(project_id, run.trace_id, archived_at), is_code=True)
+    if run.session_id:
+        yield Fact("Session", run.session_id, session_url(project_id, run.session_id))
+    if run.user_id:
+        yield Fact("User", run.user_id, runs_url(project_id=project_id, user_id=run.user_id))
+    for tag in run.tags or ():
         yield Fact("Tag", tag, runs_url(project_id=project_id, tag=tag))
 
 
-def _outcome(one: StoredRun) -> Iterator[Fact]:
+def _outcome(run: StoredRun) -> Iterator[Fact]:
     """Yield how it ended."""
-    project_id = one.project_id
-    yield Fact("Status", one.status.value, runs_url(project_id=project_id, status=Outcome(one.status.value)))
-    if one.error_code:
-        yield Fact("Error", one.error_code, runs_url(project_id=project_id, error_code=one.error_code))
-    if one.finish_reason:
-        yield Fact("Finish reason", one.finish_reason)
+    project_id = run.project_id
+    yield Fact("Status", run.status.value, runs_url(project_id=project_id, status=Outcome(run.status.value)))
+    if run.error_code:
+        yield Fact("Error", run.error_code, runs_url(project_id=project_id, error_code=run.error_code))
+    if run.finish_reason:
+        yield Fact("Finish reason", run.finish_reason)
 
 
-def _speed(one: StoredRun) -> Iterator[Fact]:
+def _speed(run: StoredRun) -> Iterator[Fact]:
     """Yield how fast it answered."""
-    yield Fact("Latency", formats.duration(one.latency_ms))
-    if one.time_to_first_token_ms is not None:
-        yield Fact("Time to first token", formats.duration(one.time_to_first_token_ms))
-    if one.output_tokens and one.latency_ms:
-        yield Fact("Output speed", f"{one.output_tokens * SECOND_MS / one.latency_ms:,.0f} tokens/s")
+    yield Fact("Latency", formats.duration(run.latency_ms))
+    if run.time_to_first_token_ms is not None:
+        yield Fact("Time to first token", formats.duration(run.time_to_first_token_ms))
+    if run.output_tokens and run.latency_ms:
+        yield Fact("Output speed", f"{run.output_tokens * SECOND_MS / run.latency_ms:,.0f} tokens/s")
 
 
-def _instrumentation(one: StoredRun) -> Iterator[Fact]:
+def _instrumentation(run: StoredRun) -> Iterator[Fact]:
     """Yield what recorded it, if it was a span; then its id is that of the span in its trace."""
-    scope = (one.metadata or {}).get("instrumentation")
-    if isinstance(scope, str) and one.trace_id and one.id.startswith(f"{one.trace_id}-"):
-        url = runs_url(project_id=one.project_id, metadata_key="instrumentation", metadata_value=scope)
+    scope = (run.metadata or {}).get("instrumentation")
+    if isinstance(scope, str) and run.trace_id and run.id.startswith(f"{run.trace_id}-"):
+        url = runs_url(project_id=run.project_id, metadata_key="instrumentation", metadata_value=scope)
         yield Fact("From", f"OpenTelemetry, {scope}", url)
 
 
-def _failure(one: StoredRun) -> str | None:
-    if one.status is Status.SUCCESS:
+def _failure(run: StoredRun) -> str | None:
+    if run.status is Status.SUCCESS:
         return None
-    what = "Timed out" if one.status is Status.TIMEOUT else "Failed"
-    return f"{what}: {one.error_code}" if one.error_code and one.error_code != one.status.value else what
+    what = "Timed out" if run.status is Status.TIMEOUT else "Failed"
+    return f"{what}: {run.error_code}" if run.error_code and run.error_code != run.status.value else what
 
 
-def _pairs(one: StoredRun) -> Iterator[Fact]:
+def _pairs(run: StoredRun) -> Iterator[Fact]:
     """Yield the keys of its metadata that have a short text or a number."""
-    for key, value in (one.metadata or {}).items():
+    for key, value in (run.metadata or {}).items():
         if isinstance(value, str | int) and not isinstance(value, bool) and 0 < len(str(value)) <= MAX_PAIR:
-            url = runs_url(project_id=one.project_id, metadata_key=key, metadata_value=str(value))
+            url = runs_url(project_id=run.project_id, metadata_key=key, metadata_value=str(value))
             yield Fact(key, str(value), url)
 
 
-def _figures(found: Trace) -> Iterator[Figure]:
-    steps = len(found.steps)
-    yield Figure("Cost", formats.money(found.cost_usd))
-    yield Figure("Steps", f"{formats.count(steps)}{'' if found.is_whole else ' or more'}")
-    yield Figure("Duration", formats.duration(found.length_ms))
-    yield Figure("Failed", formats.count(found.failed))
-    yield Figure("Tokens", formats.tokens(found.tokens))
+def _figures(trace: Trace) -> Iterator[Figure]:
+    steps = len(trace.steps)
+    yield Figure("Cost", formats.money(trace.cost_usd))
+    yield Figure("Steps", f"{formats.count(steps)}{'' if trace.is_whole else ' or more'}")
+    yield Figure("Duration", formats.duration(trace.length_ms))
+    yield Figure("Failed", formats.count(trace.failed))
+    yield Figure("Tokens", formats.tokens(trace.tokens))
 
 
-def _bars(found: Trace, slots: Mapping[str, str], *, is_archived: bool) -> tuple[Bar, ...]:
+def _bars(trace: Trace, slots: Mapping[str, str], *, is_archived: bool) -> tuple[Bar, ...]:
     # A sum over all steps, which each of them is a share of.
-    whole_usd = found.cost_usd
+    whole_usd = trace.cost_usd
     duration = formats.column_duration(
-        [*(step.run.latency_ms for step in found.steps), *(step.starts_after_ms for step in found.steps)]
+        [*(step.run.latency_ms for step in trace.steps), *(step.starts_after_ms for step in trace.steps)]
     )
-    money = formats.column_run_money(step.run.cost_usd for step in found.steps)
+    money = formats.column_run_money(step.run.cost_usd for step in trace.steps)
     return tuple(
         replace(bar, url=run_url(step.run.project_id, step.run.id, step.run.occurred_at)) if is_archived else bar
-        for step in found.steps
+        for step in trace.steps
         for bar in [_bar(step, slots.get(step.run.model, OTHER), whole_usd, duration, money)]
     )
 
@@ -340,17 +341,17 @@ def _bar(
     )
 
 
-def _purpose(one: StoredRun) -> Iterator[str]:
+def _purpose(run: StoredRun) -> Iterator[str]:
     for key in ("agentName", "agent", "operation"):
-        value = (one.metadata or {}).get(key)
+        value = (run.metadata or {}).get(key)
         if isinstance(value, str) and 0 < len(value) <= MAX_PAIR:
             yield value
 
 
-def _first_token(one: StoredRun, offset: float, length: float) -> float | None:
-    if one.time_to_first_token_ms is None or not one.latency_ms or one.time_to_first_token_ms > one.latency_ms:
+def _first_token(run: StoredRun, offset: float, length: float) -> float | None:
+    if run.time_to_first_token_ms is None or not run.latency_ms or run.time_to_first_token_ms > run.latency_ms:
         return None
-    return round(offset + length * one.time_to_first_token_ms / one.latency_ms, 3)
+    return round(offset + length * run.time_to_first_token_ms / run.latency_ms, 3)
 
 
 def _tokens(run: StoredRun) -> Iterator[str]:

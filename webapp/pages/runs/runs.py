@@ -159,7 +159,9 @@ async def find() -> ResponseReturnValue:
     """The run with the id of the query; where there is none, or more than one, the explorer with what was looked for."""
     run_id = RunFilter.parse({"q": request.args.get("q", "")}).search or ""
     async with services().cells.snapshots(None) as snapshots:
-        found = await snapshots.of_each(lambda one: select_projects_of_run(one, run_id, _open_to(actor())))
+        found = await snapshots.of_each(
+            lambda connection: select_projects_of_run(connection, run_id, _open_to(actor()))
+        )
     project_ids = [project_id for of_one in found for project_id in of_one]
     if len(project_ids) == 1:
         return see_other(run_url(project_ids[0], run_id))
@@ -243,15 +245,15 @@ async def _found(view: RunsView, position: Position, now: datetime) -> RunsPage:
     """The newest runs, or those behind a place."""
     async with services().cells.snapshots(view.run_filter.project_id) as snapshots:
         sources = snapshots.run_sources
-        found = await read.read_page(sources, view.run_filter, now, position)
-        sums = await _sums(sources, view.run_filter, now, found.problem, read.totals_of(found))
+        page = await read.read_page(sources, view.run_filter, now, position)
+        sums = await _sums(sources, view.run_filter, now, page.problem, read.totals_of(page))
         listing = Listing(
-            **_listed(view, found.runs, sums, now),
+            **_listed(view, page.runs, sums, now),
             heading="Newest first",
-            newer_url=view.url(Direction.NEWER, found.newer) if found.newer else None,
-            older_url=view.url(Direction.OLDER, found.older) if found.older else None,
-            stopped=formats.moment(local(found.stopped_at)) if found.stopped_at else None,
-            page_exports=_page_exports(view, position, found),
+            newer_url=view.url(Direction.NEWER, page.newer) if page.newer else None,
+            older_url=view.url(Direction.OLDER, page.older) if page.older else None,
+            stopped=formats.moment(local(page.stopped_at)) if page.stopped_at else None,
+            page_exports=_page_exports(view, position, page),
             runs=sums.totals.runs if sums.totals else None,
         )
         return await _page(snapshots, view, now, listing, query=view.query, errors={})
@@ -354,7 +356,7 @@ async def _key_names(snapshots: Snapshots, run_filter: RunFilter) -> Mapping[str
 
 def _headings(view: RunsView) -> Iterator[SortHeading]:
     """Yield the headings of time and of numbers, which sort the runs."""
-    titles = {one: COLUMNS[one].title if one in COLUMNS else "Time" for one in SORTS}
+    titles = {sort: COLUMNS[sort].title if sort in COLUMNS else "Time" for sort in SORTS}
     time, *others = headings_of(view.sorting, titles, lambda sorting: view.sorted_by(sorting).url()).values()
     yield replace(time, is_number=False, url=view.sorted_by(NEWEST_FIRST).url())
     yield from others
@@ -362,19 +364,19 @@ def _headings(view: RunsView) -> Iterator[SortHeading]:
 
 def _exports(view: RunsView, **part: str | int) -> tuple[Choice, ...]:
     return tuple(
-        Choice(name, view.export_url(one, **part), is_chosen=False)
-        for one, name in _EXPORTS.items()
-        if one.is_installed
+        Choice(name, view.export_url(export, **part), is_chosen=False)
+        for export, name in _EXPORTS.items()
+        if export.is_installed
     )
 
 
-def _page_exports(view: RunsView, position: Position, found: read.RunPage[ListedRun]) -> tuple[Choice, ...]:
+def _page_exports(view: RunsView, position: Position, page: read.RunPage[ListedRun]) -> tuple[Choice, ...]:
     """Return the files of a page of the newest runs. One that was reached from older ones has no place where it begins."""
     place = position.place
-    if position.direction is Direction.NEWER or not found.runs or not (found.older or place):
+    if position.direction is Direction.NEWER or not page.runs or not (page.older or place):
         return ()
     before = {} if place is None else {Direction.OLDER.value: place.token}
-    return _exports(view, first=len(found.runs), **before)
+    return _exports(view, first=len(page.runs), **before)
 
 
 def _dropped(before: datetime, run_filter: RunFilter) -> str:

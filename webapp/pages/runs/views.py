@@ -207,7 +207,7 @@ def runs_url(**fields: Any) -> str:  # noqa: ANN401  # Any field of the filter.
 
 def _usual(run_filter: RunFilter) -> tuple[str, ...]:
     has_several = run_filter.project_id is None
-    return tuple(name for name, one in COLUMNS.items() if one.is_usual and (has_several or name != "project"))
+    return tuple(name for name, column in COLUMNS.items() if column.is_usual and (has_several or name != "project"))
 
 
 OUTCOMES = {
@@ -297,7 +297,7 @@ def form_of(
         models=_options({name: name for name in models}, run_filter.model),
         statuses=_options({outcome.value: name for outcome, name in OUTCOMES.items()}, run_filter.status),
         experiments=_options({name: name for name in names.experiments}, run_filter.experiment_id),
-        columns=tuple(Option(name, one.title, name in view.columns) for name, one in COLUMNS.items()),
+        columns=tuple(Option(name, column.title, name in view.columns) for name, column in COLUMNS.items()),
         keys=tuple(keys),
         is_opened=any(name in errors for name in _FURTHER),
     )

@@ -106,10 +106,10 @@ async def chart() -> ResponseReturnValue:
     return await payload_of(cost_so_far(points))
 
 
-def _page(project: ProjectHeading, session_id: str, all_runs_url: str, found: Session, number: int) -> SessionPage:
-    whole = found.group
-    runs, last_number = whole.runs or 0, found.first_number + len(found.steps) - 1
-    shown = "" if len(found.steps) == runs else f"{found.first_number:,} to {last_number:,} of {runs:,}"
+def _page(project: ProjectHeading, session_id: str, all_runs_url: str, session: Session, number: int) -> SessionPage:
+    whole = session.group
+    runs, last_number = whole.runs or 0, session.first_number + len(session.steps) - 1
+    shown = "" if len(session.steps) == runs else f"{session.first_number:,} to {last_number:,} of {runs:,}"
     url = session_url(project.id, session_id)
     src = address_of("session.chart", {"project": project.id, "session": session_id})
     return SessionPage(
@@ -117,20 +117,20 @@ def _page(project: ProjectHeading, session_id: str, all_runs_url: str, found: Se
         session_id=session_id,
         all_runs_url=all_runs_url,
         too_many=None,
-        at=formats.moment(local(found.steps[0].run.occurred_at)) if number == 1 else "",
-        figures=tuple(_figures(found)),
+        at=formats.moment(local(session.steps[0].run.occurred_at)) if number == 1 else "",
+        figures=tuple(_figures(session)),
         unpriced=whole.unpriced or 0,
-        chart=ChartPart(cost_so_far(found.points), src) if runs > 1 and whole.cost_usd else None,
-        traces=tuple(_by_trace(project.id, found)),
+        chart=ChartPart(cost_so_far(session.points), src) if runs > 1 and whole.cost_usd else None,
+        traces=tuple(_by_trace(project.id, session)),
         shown=shown,
         previous_url=f"{url}?page={number - 1}" if number > 1 else None,
         next_url=f"{url}?page={number + 1}" if last_number < runs else None,
     )
 
 
-def _figures(found: Session) -> Iterator[Figure]:
-    whole, tokens = found.group, found.tokens
-    traces = f"{found.traces:,} {'trace' if found.traces == 1 else 'traces'}" if found.traces else ""
+def _figures(session: Session) -> Iterator[Figure]:
+    whole, tokens = session.group, session.tokens
+    traces = f"{session.traces:,} {'trace' if session.traces == 1 else 'traces'}" if session.traces else ""
     yield Figure("Cost", cost_text(whole))
     yield Figure("Runs", formats.count(whole.runs or 0), traces)
     yield Figure("Duration", long_duration(whole.duration_ms))
@@ -143,16 +143,16 @@ def _figures(found: Session) -> Iterator[Figure]:
         yield Figure("User" if whole.users.count == 1 else "Users", list_names(whole.users))
 
 
-def _by_trace(project_id: str, found: Session) -> Iterator[TraceSteps]:
+def _by_trace(project_id: str, session: Session) -> Iterator[TraceSteps]:
     """Yield the steps of a page, one part for each trace, or several where traces run at the same time."""
     parts: list[tuple[str | None, list[NumberedStep]]] = []
-    for number, step in enumerate(found.steps, found.first_number):
+    for number, step in enumerate(session.steps, session.first_number):
         trace_id = step.run.trace_id or None
         if not parts or parts[-1][0] != trace_id:
             parts.append((trace_id, []))
         parts[-1][1].append((number, step))
     seen = set[str | None]()
-    head, columns = _columns(found)
+    head, columns = _columns(session)
     for trace_id, steps in parts:
         yield TraceSteps(
             short(trace_id) if trace_id else None,
@@ -163,12 +163,12 @@ def _by_trace(project_id: str, found: Session) -> Iterator[TraceSteps]:
         seen.add(trace_id)
 
 
-def _columns(found: Session) -> tuple[Callable[[NumberedStep], Head], tuple[Column[NumberedStep], ...]]:
+def _columns(session: Session) -> tuple[Callable[[NumberedStep], Head], tuple[Column[NumberedStep], ...]]:
     """Return what writes the name of a step, and its columns."""
     now = services().clock()
-    latency = formats.column_duration(step.run.latency_ms for step in found.steps)
-    cost = formats.column_run_money(step.run.cost_usd for step in found.steps)
-    total = formats.column_run_money(step.total_usd for step in found.steps)
+    latency = formats.column_duration(step.run.latency_ms for step in session.steps)
+    cost = formats.column_run_money(step.run.cost_usd for step in session.steps)
+    total = formats.column_run_money(step.total_usd for step in session.steps)
 
     def cached(run: ListedRun) -> str:
         if not run.input_tokens:

@@ -128,22 +128,22 @@ def _page_number(text: str) -> int:
     return max(int(text), 1) if is_number else 1
 
 
-def _heading(found: GroupPage, kind: GroupKind, number: int) -> str:
+def _heading(page: GroupPage, kind: GroupKind, number: int) -> str:
     """Return how many there are, or that these are the first of more."""
-    if found.count is None or not found.groups:
+    if page.count is None or not page.groups:
         return PAGES[kind].label if number == 1 else f"{PAGES[kind].label}, page {number}"
-    return f"{formats.count(found.count)} {kind.value if found.count == 1 else PAGES[kind].label.lower()}"
+    return f"{formats.count(page.count)} {kind.value if page.count == 1 else PAGES[kind].label.lower()}"
 
 
-def _notes(found: GroupPage, dropped_before: datetime | None, *, is_archived: bool) -> list[str]:
+def _notes(page: GroupPage, dropped_before: datetime | None, *, is_archived: bool) -> list[str]:
     notes = []
-    if found.since is not None:
-        since = formats.moment(local(found.since))
+    if page.since is not None:
+        since = formats.moment(local(page.since))
         notes.append(
             f"This list covers runs since {since}: the range has more than {formats.count(MAX_RUNS)} runs. Choose a shorter "
             "range to see earlier ones."
         )
-    if found.has_hidden:
+    if page.has_hidden:
         notes.append("On days with more than 5,000 sessions the smallest are combined and may rank too low here.")
     if dropped_before is not None:
         before = formats.day(local(dropped_before))
@@ -157,7 +157,7 @@ def _notes(found: GroupPage, dropped_before: datetime | None, *, is_archived: bo
 
 def _table(view: View, sorting: Sorting[str], groups: Sequence[RunGroup], now: datetime) -> Table:
     is_of_traces = view.report is TRACES
-    money = formats.column_money(one.cost_usd or Decimal(0) for one in groups)
+    money = formats.column_money(group.cost_usd or Decimal(0) for group in groups)
     titles = {column: title for column, (title, _) in SORTS.items()}
     sorts = headings_of(sorting, titles, lambda one: view.with_own(sort=one.text("cost")).url)
 
@@ -190,11 +190,11 @@ def _table(view: View, sorting: Sorting[str], groups: Sequence[RunGroup], now: d
         return Cell(text=cost_text(group, money), aside=" or more" if is_minimum else "")
 
     columns: tuple[Column[RunGroup], ...] = (
-        Column("User", lambda one: list_names(one.users), "fold", "sessions-text"),
-        Column("Models", lambda one: list_names(one.models), "fold", "sessions-text"),
+        Column("User", lambda row: list_names(row.users), "fold", "sessions-text"),
+        Column("Models", lambda row: list_names(row.models), "fold", "sessions-text"),
         Column(replace(sorts["latest"], is_number=False), latest, "fold", "sessions-when"),
-        Column(sorts["duration"], lambda one: long_duration(one.duration_ms)),
-        Column(sorts["runs"], lambda one: formats.count(one.runs)),
+        Column(sorts["duration"], lambda row: long_duration(row.duration_ms)),
+        Column(sorts["runs"], lambda row: formats.count(row.runs)),
         Column(sorts["failed"], failed),
         Column(sorts["cost"], cost, "number", "run-cost"),
     )

@@ -131,7 +131,7 @@ def _open_to(reader: Actor, scope: Scope) -> list[str] | None:
 
 async def _projects(snapshots: Snapshots, reader: Actor, text: str) -> list[Result]:
     open_to = _open_to(reader, Scope.METRICS_READ)
-    names = await snapshots.of_each(lambda one: select_projects(one, open_to))
+    names = await snapshots.of_each(lambda connection: select_projects(connection, open_to))
     known = sorted(((id_, name) for of_one in names for id_, name in of_one.items()), key=lambda one: (one[1], one[0]))
     found = [(id_, name) for id_, name in known if _has(name, text) or _has(id_, text)]
     results = [Result("Project", name, path_to("project.project", project_id=id_)) for id_, name in found[:SHOWN]]
@@ -227,7 +227,7 @@ async def _models(snapshots: Snapshots, reader: Actor, text: str) -> list[Result
     """Return models that all projects use, for who may see all of them."""
     if not text or not may(reader, Scope.METRICS_READ, None):
         return []
-    names = await snapshots.of_each(lambda one: select_names(one, None, _MODELS_READ, text.lower()))
+    names = await snapshots.of_each(lambda connection: select_names(connection, None, _MODELS_READ, text.lower()))
     models = sorted({model for of_one in names for _, model in of_one})
     return [Result("Model", model, address_of("overview.overview", {"model": model})) for model in models[:SHOWN]]
 
@@ -237,7 +237,7 @@ async def _runs(snapshots: Snapshots, reader: Actor, text: str) -> list[Result]:
     open_to = _open_to(reader, Scope.RUNS_READ)
     if not text or open_to == []:
         return []
-    projects = await snapshots.of_each(lambda one: select_projects_of_run(one, text, open_to))
+    projects = await snapshots.of_each(lambda connection: select_projects_of_run(connection, text, open_to))
     found = [
         Result("Run", f"{text} in {project_id}", run_url(project_id, text))
         for of_one in projects
