@@ -48,11 +48,15 @@ def test_a_project_may_be_left_out(value: str) -> None:
     assert read_envelope(b"{}").project_id is None
 
 
+PROJECT_ID = "must be a string of 1 to 128 characters, not blank, without NUL, and not beginning with team::"
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [
         ("7", "must be a string"),
-        ('"' + "x" * 129 + '"', "must be a string of 1 to 128 characters, not blank and without NUL"),
+        ('"' + "x" * 129 + '"', PROJECT_ID),
+        ('" team::search"', PROJECT_ID),
     ],
 )
 def test_another_project_id_is_refused_and_says_why(value: str, message: str) -> None:
