@@ -11,7 +11,7 @@ from runtally.db import schema
 from runtally.db.connecting import OpenConnection, connect, engine_options
 from runtally.db.dsn import CONNECT_SECONDS, Dsn
 from runtally.models import metadata
-from runtally.models.databases import HOMES, Home
+from runtally.models.databases import DATABASE_ROLES, DatabaseRole
 from runtally.settings import load_settings
 
 # A migration that cannot get its lock gives up instead of queueing all traffic behind it.
@@ -32,10 +32,10 @@ def _database_url() -> str:
 
 version_table = context.config.attributes.get("version_table", schema.CONTROL.version_table)
 # A table that no model has any more was in the database before there was a second one.
-_HOMES: set[Home | None] = {
-    schema.CONTROL.version_table: {Home.CONTROL, None},
-    schema.CELL.version_table: {Home.CELL, Home.EVERY},
-    schema.REPORTING.version_table: {Home.REPORTING},
+_ROLES: set[DatabaseRole | None] = {
+    schema.CONTROL.version_table: {DatabaseRole.CONTROL, None},
+    schema.CELL.version_table: {DatabaseRole.CELL, DatabaseRole.EVERY},
+    schema.REPORTING.version_table: {DatabaseRole.REPORTING},
 }[version_table]
 _VERSIONS = {history.version_table for history in schema.HISTORIES}
 
@@ -44,7 +44,7 @@ def _belongs(_object: object, name: str | None, kind: str, _reflected: bool, _co
     """Return whether a table is this history's, as others are in a shared database too."""
     if kind != "table" or name is None:
         return True
-    return name not in _VERSIONS and HOMES.get(name) in _HOMES
+    return name not in _VERSIONS and DATABASE_ROLES.get(name) in _ROLES
 
 
 def _run(connection: Connection) -> None:

@@ -123,7 +123,7 @@ async def post_note() -> ResponseReturnValue:
     sent = await sent_as(SentNote)
     project_id = _project(sent.project_id, Scope.RUNS_WRITE)
     at = sent.at if sent.at is None or sent.at.tzinfo else sent.at.replace(tzinfo=UTC)
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         note = await notes.add(
             session, actor(), project_id, text=sent.text, tag=sent.tag, at=at, now=services().clock()
         )
@@ -136,7 +136,7 @@ async def post_note() -> ResponseReturnValue:
 async def list_notes() -> ResponseReturnValue:
     """List the notes of a project, at most 100, the latest date first. Needs the scope `metrics:read`."""
     project_id = _project(request.args.get("projectId"), Scope.METRICS_READ)
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         found = await notes.list_latest(session, project_id, request.args.get("tag") or None)
     return reply(NoteList(notes=tuple(answered(NoteInfo, note) for note in found)))
 
@@ -147,7 +147,7 @@ async def list_notes() -> ResponseReturnValue:
 async def delete_note(note_id: str) -> ResponseReturnValue:
     """Delete a note. Needs the scope `runs:write`."""
     project_id = _project(request.args.get("projectId"), Scope.RUNS_WRITE)
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         await notes.remove(session, actor(), project_id, note_id)
     return reply(Removed())
 

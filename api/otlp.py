@@ -221,7 +221,7 @@ async def get_projects() -> ResponseReturnValue:
     It is the key's own or the one that is named, and may have no run yet.
     """
     project_id = named_project(None) or services().otlp.default_project
-    async with services().cells.of(project_id).intake.connection() as connection:
+    async with services().cells.for_project(project_id).intake.connection() as connection:
         names = await select_projects(connection, [project_id])
     return reply(KnownProjects((KnownProject(project_id, names.get(project_id, project_id)),)))
 
@@ -260,13 +260,13 @@ async def _admit(project_ids: Collection[str]) -> None:
 
 async def _count(project_id: str, series: Collection[str]) -> dict[str, dict[str, int]]:
     """Read the tokens that the runs of each series have."""
-    async with services().cells.of(project_id).intake.connection() as connection:
+    async with services().cells.for_project(project_id).intake.connection() as connection:
         return await select_counted(connection, project_id, series)
 
 
 async def _read_kept(project_id: str, sessions: Collection[str], since: datetime, until: datetime) -> list[Kept]:
     """Read the runs that agents' files have brought of these sessions."""
-    async with services().cells.of(project_id).intake.connection() as connection:
+    async with services().cells.for_project(project_id).intake.connection() as connection:
         return await select_kept(connection, project_id, sessions, since, until)
 
 

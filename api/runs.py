@@ -153,7 +153,7 @@ async def get_sessions() -> ResponseReturnValue:
     run_filter, position = _asked()
     if run_filter.project_id is None:
         raise InvalidFilter(details=(Detail("projectId", "must name the project: each has sessions of its own"),))
-    async with services().cells.of(run_filter.project_id).reading.snapshot() as connection:
+    async with services().cells.for_project(run_filter.project_id).reading.snapshot() as connection:
         page, place = await read_sessions(connection, run_filter, services().clock(), position.place)
         dropped = await select_dropped_before(connection, run_filter.project_id)
     since = max(filter(None, (page.since, dropped)), default=None)

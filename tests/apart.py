@@ -13,12 +13,15 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from runtally.db.schema import HISTORIES
-from runtally.models.databases import HOMES, Home
+from runtally.models.databases import DATABASE_ROLES, DatabaseRole
 from runtally.services import Services
 from runtally.settings import Settings
 
 IS_ASKED = "APART" in os.environ
-ROLES = {"only_control": {Home.CONTROL, Home.EVERY}, "only_cell": {Home.CELL, Home.EVERY, Home.REPORTING}}
+ROLES = {
+    "only_control": {DatabaseRole.CONTROL, DatabaseRole.EVERY},
+    "only_cell": {DatabaseRole.CELL, DatabaseRole.EVERY, DatabaseRole.REPORTING},
+}
 GRANT = """
 DO $$ BEGIN CREATE ROLE {role} LOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$;
 GRANT SELECT, INSERT, UPDATE, DELETE ON {tables} TO {role};
@@ -53,7 +56,7 @@ async def urls_of(database_url: str) -> tuple[str, str]:
     connection = await asyncpg.connect(database_url)
     try:
         for role, homes in ROLES.items():
-            tables = ", ".join(name for name, home in HOMES.items() if home in homes)
+            tables = ", ".join(name for name, home in DATABASE_ROLES.items() if home in homes)
             await connection.execute(GRANT.format(role=role, tables=tables, versions=versions))
     finally:
         await connection.close()

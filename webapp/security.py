@@ -97,7 +97,7 @@ async def _chart_viewer(incoming: Request) -> Actor:
         return await _signed_in_actor(incoming)
     actor = None
     if project_id is not None:
-        async with services().cells.of(project_id).database.connection() as connection:
+        async with services().cells.for_project(project_id).database.connection() as connection:
             actor = await embeds.holder(connection, project_id, token)
     if actor is None:
         raise NotFound("This picture is shown no more; ask for a new address of it.")

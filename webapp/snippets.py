@@ -53,7 +53,7 @@ class Snippet(Struct, frozen=True):
     """The file that the text belongs in, or the programs whose environment it is, if it is not a command or a program."""
 
 
-class Way(Struct, frozen=True):
+class SetupGuide(Struct, frozen=True):
     """A way to send runs: its purpose, and what to paste."""
 
     id: str
@@ -68,12 +68,12 @@ class Way(Struct, frozen=True):
 
 def ways_to_send(
     server_url: str, key: str, project_id: str, *, names_project: bool, clients: Collection[str] = ()
-) -> tuple[Way, ...]:
+) -> tuple[SetupGuide, ...]:
     """Return each way, with this key; `clients` are the packages that the server serves. With `names_project` OTLP sends the project along, as a shared key opens all."""
     curl, python, typescript = snippets(server_url, key, project_id, (Scope.RUNS_WRITE,))
     endpoint = f"{server_url}/api/otlp/p/{quote(project_id, safe='')}" if names_project else server_url
     return (
-        Way(
+        SetupGuide(
             "curl",
             "curl",
             "Post one run from a terminal. Any HTTP client works the same way.",
@@ -81,7 +81,7 @@ def ways_to_send(
             "in-any-language",
             (curl,),
         ),
-        Way(
+        SetupGuide(
             "python",
             "Python",
             "Record each call of OpenAI's, Anthropic's and Google's SDKs and of LiteLLM. The last line sends a first run.",
@@ -90,7 +90,7 @@ def ways_to_send(
             (_install("python", "pip install", server_url, PYTHON_CLIENT, clients), python),
             _ABOUT_CLIENT if PYTHON_CLIENT in clients else f"{_BUILT} {_ABOUT_CLIENT}",
         ),
-        Way(
+        SetupGuide(
             "typescript",
             "TypeScript",
             "Record each call of OpenAI's and Anthropic's SDKs and of the AI SDK, in Node, Deno, Bun and at the edge. "
@@ -118,7 +118,7 @@ _ABOUT_CLIENT = "It has no dependencies, sends in the background, and never fail
 _NO_CONTENT = "Prompts and completions are dropped on arrival; these settings keep most of them from being sent at all."
 
 
-def _litellm(endpoint: str, key: str) -> Way:
+def _litellm(endpoint: str, key: str) -> SetupGuide:
     environment = {
         "OTEL_EXPORTER": "otlp_http",
         "OTEL_ENDPOINT": f"{endpoint}/v1/traces",
@@ -126,7 +126,7 @@ def _litellm(endpoint: str, key: str) -> Way:
     }
     sdk = 'import litellm\n\nlitellm.callbacks = ["otel"]\nlitellm.turn_off_message_logging = True'
     proxy = "litellm_settings:\n  callbacks: [otel]\n  turn_off_message_logging: true"
-    return Way(
+    return SetupGuide(
         "litellm",
         "LiteLLM",
         "Set these variables, and switch the callback on in the SDK or in the proxy.",
@@ -141,14 +141,14 @@ def _litellm(endpoint: str, key: str) -> Way:
     )
 
 
-def _langfuse(server_url: str, key: str, project_id: str) -> Way:
+def _langfuse(server_url: str, key: str, project_id: str) -> SetupGuide:
     environment = {
         "LANGFUSE_BASE_URL": server_url,
         "LANGFUSE_HOST": server_url,
         "LANGFUSE_PUBLIC_KEY": project_id,
         "LANGFUSE_SECRET_KEY": key,
     }
-    return Way(
+    return SetupGuide(
         "langfuse",
         "Langfuse",
         "Programs with Langfuse's SDK, from version 3 on, keep their code and take these variables.",
@@ -159,7 +159,7 @@ def _langfuse(server_url: str, key: str, project_id: str) -> Way:
     )
 
 
-def _opentelemetry(endpoint: str, key: str) -> Way:
+def _opentelemetry(endpoint: str, key: str) -> SetupGuide:
     environment = {
         "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint,
         "OTEL_EXPORTER_OTLP_HEADERS": otlp_header(key),
@@ -173,7 +173,7 @@ def _opentelemetry(endpoint: str, key: str) -> Way:
             f"    headers: {{ Authorization: {json.dumps(f'Bearer {key}')} }}",
         )
     )
-    return Way(
+    return SetupGuide(
         "opentelemetry",
         "OpenTelemetry",
         "Any instrumentation of LLM calls, such as OpenLLMetry, OpenInference or Logfire, reads these variables.",
@@ -196,7 +196,7 @@ new NodeSDK().start();
 registerTelemetry(new OpenTelemetry());"""
 
 
-def _agents(endpoint: str, key: str) -> Way:
+def _agents(endpoint: str, key: str) -> SetupGuide:
     bearer = f"Bearer {key}"
     claude_code = {
         "env": {
@@ -223,7 +223,7 @@ def _agents(endpoint: str, key: str) -> Way:
         }
     }
     opencode = {"experimental": {"openTelemetry": True}}
-    return Way(
+    return SetupGuide(
         "agents",
         "Coding agents",
         "Each call that the agent makes is a run, with its session and who ran it.",

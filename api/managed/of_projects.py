@@ -245,13 +245,13 @@ class ManagedNameRule(Resource, frozen=True, kw_only=True):
         return self.replace(key=canonical_key(self.key))
 
     async def save(self, at: At, _before: Self | None) -> None:
-        rules = at.services.cells.of(self.project_id).names
+        rules = at.services.cells.for_project(self.project_id).names
         session, key = await at.cell(self.project_id), self.key
         await names.set_rule(session, at.by, self.project_id, key, self.storage, at.now, can_hash=rules.can_hash)
         at.names.add(rules)
 
     async def remove(self, at: At) -> None:
-        at.names.add(at.services.cells.of(self.project_id).names)
+        at.names.add(at.services.cells.for_project(self.project_id).names)
         await names.remove_rule(await at.cell(self.project_id), at.by, self.project_id, self.key)
 
 

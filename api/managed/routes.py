@@ -221,7 +221,7 @@ async def _delete(kind: type[R], id_: str) -> Reply:
     if isinstance(one, ManagedProject):
         # In transactions of its own, because it also deletes what is reported and archived.
         demand(actor(), Scope.ADMIN, None)
-        cell = services().cells.of(one.project_id)
+        cell = services().cells.for_project(one.project_id)
         places = Places(services().control.database, cell.database, cell.reporting.database, cell.archive)
         await erase_project(places, actor(), one.project_id)
     return reply(Deleted(id=id_))

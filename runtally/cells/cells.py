@@ -91,7 +91,7 @@ class Cells:
             )
         return cell
 
-    def of(self, project_id: str | None) -> Cell:
+    def for_project(self, project_id: str | None) -> Cell:
         """Return the cell of a project, which is in any until it has runs; with None the one that the request names.
 
         Raises `CellRequired` where it names none, and `StoreUnavailable`.
@@ -107,7 +107,7 @@ class Cells:
 
     def of_owner(self, owner: str) -> Cell:
         """Return the cell with the budgets and alerts of a project; those of a team, and with a blank id of all, are in main."""
-        return self.main if is_of_several(owner) else self.of(owner)
+        return self.main if is_of_several(owner) else self.for_project(owner)
 
     @property
     def at_hand(self) -> Cell:
@@ -117,7 +117,7 @@ class Cells:
     def of_all(self, project_id: str | None) -> Sequence[Cell]:
         """Return the cell of a project; for all projects every cell, or the one that the request names."""
         if self.directory is None or project_id is not None or asked().named is not None:
-            return (self.of(project_id),)
+            return (self.for_project(project_id),)
         return self.every
 
     @asynccontextmanager

@@ -70,7 +70,7 @@ async def _read_days(
         async def read() -> Sequence[Day]:
             return await queries.select_days(connection, _span(measured, now)._replace(until=midnight))
 
-        return await memo.of(("days", midnight, _key(measured)), versions.get(measured.project_id), now, read)
+        return await memo.get_or_read(("days", midnight, _key(measured)), versions.get(measured.project_id), now, read)
 
     return [await of(experiment) for experiment in large]
 

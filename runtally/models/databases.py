@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 
-class Home(StrEnum):
+class DatabaseRole(StrEnum):
     """The kind of database that a table is in."""
 
     CONTROL = "control"
@@ -20,7 +20,7 @@ class Home(StrEnum):
     """The database of the reporting table."""
 
 
-HOMES: Mapping[str, Home] = {
+DATABASE_ROLES: Mapping[str, DatabaseRole] = {
     **dict.fromkeys(
         (
             "users",
@@ -45,7 +45,7 @@ HOMES: Mapping[str, Home] = {
             "cells",
             "project_places",
         ),
-        Home.CONTROL,
+        DatabaseRole.CONTROL,
     ),
     **dict.fromkeys(
         (
@@ -75,9 +75,9 @@ HOMES: Mapping[str, Home] = {
             "archive_files",
             "cell_identity",
         ),
-        Home.CELL,
+        DatabaseRole.CELL,
     ),
-    **dict.fromkeys(("audit_entries", "installation"), Home.EVERY),
-    "reporting_runs": Home.REPORTING,
+    **dict.fromkeys(("audit_entries", "installation"), DatabaseRole.EVERY),
+    "reporting_runs": DatabaseRole.REPORTING,
 }
 """The home of each table, by its name."""

@@ -116,14 +116,14 @@ class Keys(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ClaimedBatch:
     """Runs that were taken off the queue, and whether it may hold more that are due."""
 
     keys: Keys
     more: bool
 
 
-async def take(connection: Connection, now: datetime, limit: int) -> Taken:
+async def take(connection: Connection, now: datetime, limit: int) -> ClaimedBatch:
     """Take runs off the queue inside a transaction, about `limit` from each of its two tables."""
     due = await connection.fetch(TAKE_DUE, limit, now)
     batches = await connection.fetch(TAKE_BATCHES, limit, now)
@@ -132,7 +132,7 @@ async def take(connection: Connection, now: datetime, limit: int) -> Taken:
         keys.project_ids.extend([project_id] * len(run_ids))
         keys.run_ids.extend(run_ids)
     is_full = len(due) >= limit or len(batches) >= BATCHES_AT_ONCE
-    return Taken(keys, is_full or len(keys.run_ids) - len(due) >= limit)
+    return ClaimedBatch(keys, is_full or len(keys.run_ids) - len(due) >= limit)
 
 
 async def copy_runs(connection: Connection, keys: Keys, now: datetime, *, with_previews: bool) -> None:

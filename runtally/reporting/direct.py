@@ -19,7 +19,7 @@ from runtally.privacy import ContentRule
 from runtally.reporting import copy_queries, outbox_queries
 from runtally.reporting.copy_queries import Keys, upsert_reported
 from runtally.reporting.outbox_queries import Claim, Failure
-from runtally.reporting.relay import Pass, Relay
+from runtally.reporting.relay import Relay, RelayResult
 
 # Large enough that the fixed cost of a statement does not matter, small enough that nothing waits long for its locks.
 BATCH: Final = 2_000
@@ -42,7 +42,7 @@ class DirectRelay(Relay):
         self._reporting = reporting
         self._rule = rule
 
-    async def run_pass(self, stop: asyncio.Event | None = None) -> Pass:
+    async def run_pass(self, stop: asyncio.Event | None = None) -> RelayResult:
         now = self._clock()
         try:
             return await self._copy_batch(now)
@@ -53,14 +53,14 @@ class DirectRelay(Relay):
             log.warning("batch_not_copied", cause=type(error).__qualname__)
             return await self._copy_singly(now, stop or asyncio.Event())
 
-    async def _copy_batch(self, now: datetime) -> Pass:
+    async def _copy_batch(self, now: datetime) -> RelayResult:
         async with self._database.transaction() as connection:
             taken = await copy_queries.take(connection, now, BATCH)
             if taken.keys.run_ids:
                 await self._copy(connection, taken.keys, now)
-        return Pass(delivered=len(taken.keys.run_ids), more=taken.more)
+        return RelayResult(delivered=len(taken.keys.run_ids), more=taken.more)
 
-    async def _copy_singly(self, now: datetime, stop: asyncio.Event) -> Pass:
+    async def _copy_singly(self, now: datetime, stop: asyncio.Event) -> RelayResult:
         async with self._database.connection() as connection:
             claims = await outbox_queries.claim(connection, now, now + LEASE, SINGLY)
         delivered: list[Claim] = []
@@ -79,7 +79,7 @@ class DirectRelay(Relay):
                 delivered.append(claim)
         released = claims[len(delivered) + len(failed) :]
         await self._record_results(delivered=delivered, failed=failed, released=released)
-        return Pass(
+        return RelayResult(
             delivered=len(delivered),
             failed=failed,
             released=len(released),

@@ -27,7 +27,7 @@ log = structlog.get_logger()
 
 
 @dataclass(slots=True)
-class Pass:
+class RelayResult:
     """The result of one pass."""
 
     delivered: int = 0
@@ -63,7 +63,7 @@ class Relay(ABC):
         """The destination of runs, in words for the log."""
 
     @abstractmethod
-    async def run_pass(self, stop: asyncio.Event | None = None) -> Pass:
+    async def run_pass(self, stop: asyncio.Event | None = None) -> RelayResult:
         """Take some runs, deliver them, and record the results."""
 
     async def work(self, stop: asyncio.Event) -> bool:

@@ -27,7 +27,7 @@ from runtally.reporting import outbox_queries as queries
 from runtally.reporting.direct import DirectRelay
 from runtally.reporting.document import MAX_DOCUMENTS, SIGNATURE_HEADER, batch_of, encode, sign
 from runtally.reporting.outbox_queries import Claim, Failure
-from runtally.reporting.relay import Pass, Relay
+from runtally.reporting.relay import Relay, RelayResult
 from runtally.settings import Settings
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ class RemoteRelay(Relay):
     def receiver(self) -> str:
         return self._pusher.receiver
 
-    async def run_pass(self, stop: asyncio.Event | None = None) -> Pass:
+    async def run_pass(self, stop: asyncio.Event | None = None) -> RelayResult:
         """Claim runs, push them, and record the results. No transaction is open during a push."""
         now = self._clock()
         async with self._database.connection() as connection:
@@ -237,7 +237,7 @@ class RemoteRelay(Relay):
         await pushing.push_all(claims, found)
         if claims:
             await self._record_results(delivered=pushing.delivered, failed=pushing.failed, released=pushing.released)
-        return Pass(
+        return RelayResult(
             delivered=len(pushing.delivered),
             failed=pushing.failed,
             released=len(pushing.released),

@@ -36,7 +36,7 @@ class Colours:
         self._clock = clock
         self._given: dict[str, Mapping[str, int]] = {}
 
-    async def of(self, dimension: str, values: Sequence[str]) -> Mapping[str, int]:
+    async def numbers_for(self, dimension: str, values: Sequence[str]) -> Mapping[str, int]:
         """Return the colour numbers of the values in one chart, from 0 to `HUES` - 1."""
         numbers = self._given.get(dimension, {})
         if not all(value in numbers for value in values):

@@ -39,7 +39,7 @@ class ReadOnce:
     def __init__(self) -> None:
         self._found: dict[Hashable, object] = {}
 
-    async def of(self, question: Hashable, read: Callable[[], Awaitable[Value]]) -> Value:
+    async def get_or_read(self, question: Hashable, read: Callable[[], Awaitable[Value]]) -> Value:
         """Return the answer to a question, and read it the first time."""
         if question not in self._found:
             self._found[question] = await read()
@@ -54,7 +54,7 @@ class DayMemo:
         self._entries: dict[Hashable, _Entry] = {}
         self._bytes = 0
 
-    async def of(
+    async def get_or_read(
         self, question: Hashable, version: Version, now: datetime, read: Callable[[], Awaitable[Value]]
     ) -> Value:
         """Return the answer to a question about closed days, and read it if it is not remembered for this version.

@@ -71,7 +71,7 @@ class DatabaseReader:
 
     async def days(self) -> Days:
         """Read the versions of the days in question, once."""
-        return await self._once.of("days", lambda: Days.read(self.connection, self.project_id, self._since))
+        return await self._once.get_or_read("days", lambda: Days.read(self.connection, self.project_id, self._since))
 
     async def summary(self, question: Question) -> Summary:
         """Return the summary that answers a question: closed days from the memo, the rest from the database."""
@@ -100,14 +100,16 @@ class DatabaseReader:
 
         version = (await self.days()).version(closed)
         parts = await self.reads.together(
-            self.memo.of((what, closed), version, self.now, lambda: read(closed)), read(open_)
+            self.memo.get_or_read((what, closed), version, self.now, lambda: read(closed)), read(open_)
         )
         return group_sum(item for part in parts for item in part.items())
 
     async def boundary_runs(self, span: TimeSpan) -> tuple[BoundaryRun, ...] | None:
         """Return the runs of all projects between a stored bucket and the end of a period; None if they are too many."""
         days = await self.days()
-        return await self._once.of(span, lambda: boundary.read(self.connection, self.memo, days, span, self.now))
+        return await self._once.get_or_read(
+            span, lambda: boundary.read(self.connection, self.memo, days, span, self.now)
+        )
 
     async def _closed(self, question: Question, closed: TimeSpan, days: Days) -> Summary:
         plan = summary_plan(question, closed, days.dropped_before)
@@ -119,7 +121,7 @@ class DatabaseReader:
         async def read() -> Summary:
             return (await self._rows(question, closed, days)).settled(is_added=self._is_added)
 
-        known = await self.memo.of((self._is_added, question.key(closed)), version, self.now, read)
+        known = await self.memo.get_or_read((self._is_added, question.key(closed)), version, self.now, read)
         return replace(known, window=question.window)
 
     async def _rows(self, question: Question, span: TimeSpan, days: Days) -> Summary:
@@ -156,7 +158,7 @@ class DatabaseReader:
         if span.since == self.midnight and (last is None or last + GRAINS[0].length <= min(span.until, tomorrow)):
             span = TimeSpan(self.midnight, tomorrow)
         read = partial(project_sum_queries.select_sums, self.connection, question, span)
-        return await self._once.of((question.filter, span), read)
+        return await self._once.get_or_read((question.filter, span), read)
 
     async def _all_but_failed(self, question: Question, span: TimeSpan, plan: Plan) -> Summary:
         """Return all runs minus the failed ones, because stored sums are read faster than all successful runs."""

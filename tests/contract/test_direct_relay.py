@@ -16,7 +16,7 @@ from runtally.pricing.book import PriceBook
 from runtally.pricing.repricing.recost import price_unpriced
 from runtally.privacy import ContentRule
 from runtally.reporting import copy_queries
-from runtally.reporting.copy_queries import Taken
+from runtally.reporting.copy_queries import ClaimedBatch
 from runtally.reporting.direct import BATCH, MOST_FAILURES, SINGLY, DirectRelay
 from runtally.reporting.outbox_queries import RelayStatus, retry_parked, select_parked
 from runtally.reporting.verify import Verifier
@@ -174,7 +174,7 @@ async def test_a_change_while_a_run_is_copied_waits_and_is_copied_next(
                 clock.now,
             )
 
-    async def take_while_it_changes(connection: Connection, now: datetime, limit: int) -> Taken:
+    async def take_while_it_changes(connection: Connection, now: datetime, limit: int) -> ClaimedBatch:
         taken = await take(connection, now, limit)
         if not changing:
             changing.append(asyncio.create_task(change()))
@@ -284,7 +284,7 @@ async def test_a_relay_that_ends_midway_loses_nothing(
 
     take = copy_queries.take
 
-    async def take_and_hang(connection: Connection, now: datetime, limit: int) -> Taken:
+    async def take_and_hang(connection: Connection, now: datetime, limit: int) -> ClaimedBatch:
         await take(connection, now, limit)
         begun.set()
         await asyncio.Event().wait()

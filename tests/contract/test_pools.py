@@ -59,8 +59,8 @@ async def test_readers_that_use_all_their_connections_do_not_block_ingest(
     assert (await ingest()).status_code == 200
     async with AsyncExitStack() as stack:
         for _ in range(PAGE_CONNECTIONS):
-            await stack.enter_async_context(services.cells.of(None).database.connection())
-        await stack.enter_async_context(services.cells.of(None).reading.for_downloads())
+            await stack.enter_async_context(services.cells.for_project(None).database.connection())
+        await stack.enter_async_context(services.cells.for_project(None).reading.for_downloads())
         # Who asks for one more of these waits no longer than it takes to connect.
         monkeypatch.setattr(database, "CONNECT_SECONDS", 2.0)
 

@@ -18,7 +18,7 @@ from runtally.db.database import Connection, Database
 from runtally.db.migrate import config, upgrade
 from runtally.db.schema import CELL, CONTROL, REPORTING, History, is_current
 from runtally.errors import RuntallyError
-from runtally.models.databases import HOMES, Home
+from runtally.models.databases import DATABASE_ROLES, DatabaseRole
 from runtally.usage.upkeep.repair_queries import rebuild_if_missing
 from runtally.usage.upkeep.verify_queries import verify_sums
 from runtally.usage.window import CustomRange, Window
@@ -266,4 +266,4 @@ async def shape_of(postgres: Postgres, name: str, *histories: History) -> set[tu
     async with Database(url) as database, database.connection() as connection:
         rows = [row for query in SHAPES for row in await connection.fetch(query)]
     postgres.drop(name)
-    return {tuple(row) for row in rows if HOMES.get(row[0]) in {Home.CELL, Home.EVERY}}
+    return {tuple(row) for row in rows if DATABASE_ROLES.get(row[0]) in {DatabaseRole.CELL, DatabaseRole.EVERY}}

@@ -23,7 +23,7 @@ from tests.pages.looking import PARTIAL, Outline, html_of, part_of, text_of
 from tests.serving import INGEST_KEY, settings_for
 from tests.spans import as_json, make_request, make_span
 from webapp.app import create_app
-from webapp.snippets import Way, ways_to_send
+from webapp.snippets import SetupGuide, ways_to_send
 
 ROOT = Path(__file__).parents[2]
 SECRET = re.compile(r"rt_[\w-]{43}")
@@ -231,11 +231,11 @@ async def _paste(app: Quart, text: str) -> None:
     assert response.status_code == 200
 
 
-def _way(key: str, project_id: str, id_: str) -> Way:
+def _way(key: str, project_id: str, id_: str) -> SetupGuide:
     return next(way for way in ways_to_send("http://localhost", key, project_id, names_project=False) if way.id == id_)
 
 
-def _environment(way: Way) -> dict[str, str]:
+def _environment(way: SetupGuide) -> dict[str, str]:
     """The variables of a shell that ran the first snippet."""
     words = [word for word in shlex.split(way.snippets[0].text) if word != "export"]
     return {name: value for name, _, value in (word.partition("=") for word in words)}

@@ -14,8 +14,8 @@ from tests.pages.looking import html_of, text_of
 async def finish_changes(services: Services) -> None:
     """Run the job until no key is left to change; it waits for transactions that began before it."""
     for _ in range(1_000):
-        await change_key(services.cells.of(None).database, services.clock())
-        async with services.cells.of(None).database.connection() as connection:
+        await change_key(services.cells.for_project(None).database, services.clock())
+        async with services.cells.for_project(None).database.connection() as connection:
             if not await connection.fetchval("SELECT count(*) FROM tracked_keys WHERE state ~ 'ing$'"):
                 return
     raise AssertionError("the job never ends")

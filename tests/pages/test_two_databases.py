@@ -21,7 +21,7 @@ from runtally.db import pair
 from runtally.db.database import Database
 from runtally.db.schema import CELL, REPORTING
 from runtally.errors import NotFound, StoreUnavailable
-from runtally.models.databases import HOMES, Home
+from runtally.models.databases import DATABASE_ROLES, DatabaseRole
 from runtally.models.project import ApiKey
 from runtally.services import Services
 from tests.factories import make_run
@@ -74,7 +74,9 @@ class Apart:
 @pytest.fixture(scope="module")
 async def apart(postgres: Postgres) -> AsyncIterator[Apart]:
     control_url, cell_url = postgres.create("apart_control", SEEDED), postgres.create_migrated("apart", CELL, REPORTING)
-    of_cells = ", ".join(name for name, home in HOMES.items() if home in {Home.CELL, Home.REPORTING})
+    of_cells = ", ".join(
+        name for name, home in DATABASE_ROLES.items() if home in {DatabaseRole.CELL, DatabaseRole.REPORTING}
+    )
     postgres.execute(f"DROP TABLE {of_cells} CASCADE", url=control_url)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Services, "opened", partial(Services.opened, cell_url=cell_url))

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import runtally
 from runtally.models import metadata
-from runtally.models.databases import HOMES, Home
+from runtally.models.databases import DATABASE_ROLES, DatabaseRole
 
-APART = {Home.CONTROL, Home.CELL}
+APART = {DatabaseRole.CONTROL, DatabaseRole.CELL}
 SQL = re.compile(r"\b(?:SELECT|INSERT INTO|UPDATE|DELETE FROM|MERGE INTO)\b")
 NAMED = re.compile(r"(?:\b(?:FROM|JOIN|INTO|UPDATE|USING|ONLY)|,)\s+(?:ONLY\s+)?\"?(\w+)")
 
@@ -24,12 +24,12 @@ def statements() -> Iterator[tuple[str, str]]:
                 yield f"{module.name}.{name}", value
 
 
-def homes_in(sql: str) -> set[Home]:
-    return {HOMES[name] for name in NAMED.findall(sql) if name in HOMES} & APART
+def homes_in(sql: str) -> set[DatabaseRole]:
+    return {DATABASE_ROLES[name] for name in NAMED.findall(sql) if name in DATABASE_ROLES} & APART
 
 
 def test_every_table_has_a_database() -> None:
-    assert set(HOMES) == set(metadata.tables)
+    assert set(DATABASE_ROLES) == set(metadata.tables)
 
 
 def test_nothing_refers_from_one_database_to_another() -> None:
@@ -37,7 +37,7 @@ def test_nothing_refers_from_one_database_to_another() -> None:
         (table.name, key.column.table.name)
         for table in metadata.tables.values()
         for key in table.foreign_keys
-        if HOMES[table.name] is not HOMES[key.column.table.name]
+        if DATABASE_ROLES[table.name] is not DATABASE_ROLES[key.column.table.name]
     ]
 
     assert references == []
@@ -54,4 +54,4 @@ def test_tables_are_found_wherever_a_statement_names_them() -> None:
     assert homes_in("SELECT 1 FROM runs JOIN users ON TRUE") == APART
     assert homes_in("WITH a AS (DELETE FROM runs RETURNING 1) UPDATE price_entries SET x = 1") == APART
     assert homes_in("SELECT FROM projects, memberships") == APART
-    assert homes_in("INSERT INTO audit_entries SELECT FROM runs") == {Home.CELL}
+    assert homes_in("INSERT INTO audit_entries SELECT FROM runs") == {DatabaseRole.CELL}

@@ -44,7 +44,7 @@ _GO_ON = b"HTTP/1.1 100 "
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status} {status.phrase}\r\n".encode() for status in HTTPStatus}
 
 
-class Joined:
+class CoalescingTransport:
     """A transport that joins all writes of one turn of the event loop."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
@@ -156,7 +156,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn has it.
         self._fast_path: FastPath | None = self.app_state.get(STATE)
         self._wire = transport
-        self._joined = Joined(transport, self.loop)
+        self._joined = CoalescingTransport(transport, self.loop)
         # The joined transport passes all other calls on.
         super().connection_made(cast(asyncio.Transport, self._joined))
         self._close_in(HEAD_SECONDS)

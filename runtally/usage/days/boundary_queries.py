@@ -76,7 +76,7 @@ async def read(
         found = await select_runs(connection, *whole, MAX_RUNS + 1)
         return found if len(found) <= MAX_RUNS else _TOO_MANY
 
-    runs = await memo.of(("boundary", whole), days.version(whole, has_sketches=False), now, select)
+    runs = await memo.get_or_read(("boundary", whole), days.version(whole, has_sketches=False), now, select)
     if isinstance(runs, str):
         return None
     return runs[: bisect_left(runs, span.until, key=lambda run: run.occurred_at)]

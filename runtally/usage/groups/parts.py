@@ -146,7 +146,7 @@ class Part:
         """Return the answer to what is asked about this part from the memo, or read it."""
         if self.reader.memo is None or self.version is None:
             return await read()
-        return await self.reader.memo.of(_key(*asked), self.version, self.timeline.now, read)
+        return await self.reader.memo.get_or_read(_key(*asked), self.version, self.timeline.now, read)
 
     def _known(self, what: str, asked: GroupQuestion) -> object | None:
         if self.reader.memo is None or self.version is None:

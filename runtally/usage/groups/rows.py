@@ -80,14 +80,16 @@ class GroupRowReader:
         if key is None or key.tracked_as is None:
             return TrackedState()
         place = project_id, key.tracked_as
-        return await self._once.of(("tracked", place), lambda: group_queries.select_tracked(self.connection, *place))
+        return await self._once.get_or_read(
+            ("tracked", place), lambda: group_queries.select_tracked(self.connection, *place)
+        )
 
     async def hours(self, project_id: str | None, span: TimeSpan) -> Version:
         """Return a value that changes whenever a run of these hours changes; None for all projects. Read once."""
         if project_id is None:
             return None
         asked = self.connection, project_id, *span
-        return await self._once.of(("hours", project_id, span), lambda: select_hours(*asked))
+        return await self._once.get_or_read(("hours", project_id, span), lambda: select_hours(*asked))
 
     async def ranks(self, question: GroupQuestion, most: int | None = None) -> Ranks:
         """Read the rank of each group, or of so many with the highest, and of the group without a value.
@@ -245,7 +247,9 @@ class GroupRowReader:
             asked = replace(asked, waiting=await self._waiting_on(asked))
         if plan.cover.stored and question.filter.value_of(key) is not None:
             place = "hidden", question.filter, key, plan.cover.stored
-            hidden = await self._once.of(place, lambda: group_queries.select_hidden_days(self.connection, asked))
+            hidden = await self._once.get_or_read(
+                place, lambda: group_queries.select_hidden_days(self.connection, asked)
+            )
             plan = plan.without([TimeSpan(day, day + DAY) for day in hidden])
         return replace(asked, plan=plan)
 
@@ -255,7 +259,7 @@ class GroupRowReader:
         if not stored:
             return None
         place = "waiting", asked.question.filter.project_id, asked.key.tracked_as
-        found = await self._once.of(place, lambda: select_waiting(self.connection, asked))
+        found = await self._once.get_or_read(place, lambda: select_waiting(self.connection, asked))
         first, last = min(one.since for one in stored).date(), max(one.until for one in stored).date()
         return found if any(first <= day <= last for day in found.days) else None
 
@@ -294,7 +298,7 @@ class GroupRowReader:
                 return of_days
         place = "runs", question.filter.as_indexed, plan.rest_of, tuple(spans)
         asked = self.connection, question, plan.rest_of, spans, MAX_RUNS_READ
-        return await self._once.of(place, lambda: group_queries.count_runs(*asked))
+        return await self._once.get_or_read(place, lambda: group_queries.count_runs(*asked))
 
     async def _are_missing(self, question: GroupQuestion, span: TimeSpan) -> bool:
         """Return whether runs of a span were dropped without being archived; asked once for each span."""
@@ -302,7 +306,7 @@ class GroupRowReader:
             return True
         place, missing_in = ("missing", question.filter.project_id, span), self.archive.missing_in
         with _explained():
-            return await self._once.of(place, lambda: missing_in(self.connection, question, span)) != 0
+            return await self._once.get_or_read(place, lambda: missing_in(self.connection, question, span)) != 0
 
 
 @contextmanager

@@ -105,9 +105,11 @@ async def test_no_colour_lets_a_guess_of_a_name_be_tested_after_its_project_is_g
 ) -> None:
     await fill(database, project_id)
     colours = Colours(database, lambda: NOW)
-    given = {name: await colours.of(name, [f"{project_id}-hash"]) for name in ("user", "metadata.customer", "model")}
+    given = {
+        name: await colours.numbers_for(name, [f"{project_id}-hash"]) for name in ("user", "metadata.customer", "model")
+    }
     assert all(given.values())
-    kept = await colours.of("model", ["acme-large"])
+    kept = await colours.numbers_for("model", ["acme-large"])
 
     await erase_project(Places(database, database, database, None), OPERATOR, project_id)
 
@@ -116,9 +118,9 @@ async def test_no_colour_lets_a_guess_of_a_name_be_tested_after_its_project_is_g
         assert await connection.fetchval("SELECT count(*) FROM colours WHERE value = $1", f"{project_id}-hash") == 0
     assert set(left) <= {"provider", "model"}
     # That of a model with a price is nobody's secret, and stays.
-    assert await Colours(database, lambda: NOW).of("model", ["acme-large"]) == kept
+    assert await Colours(database, lambda: NOW).numbers_for("model", ["acme-large"]) == kept
     # Whoever still has the name gets a colour again.
-    assert await Colours(database, lambda: NOW).of("user", [f"{project_id}-hash"])
+    assert await Colours(database, lambda: NOW).numbers_for("user", [f"{project_id}-hash"])
 
 
 async def test_a_key_that_is_there_before_its_project_stays(database: Database, project_id: str) -> None:

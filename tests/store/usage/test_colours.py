@@ -20,18 +20,18 @@ def dimension() -> str:
 async def test_a_colour_stays_whatever_else_is_shown_and_for_every_reader(database: Database, dimension: str) -> None:
     first, second = (Colours(database, system_clock) for _ in range(2))
 
-    given = await first.of(dimension, ["large", "small"])
-    more = await second.of(dimension, ["dearest", "small"])
+    given = await first.numbers_for(dimension, ["large", "small"])
+    more = await second.numbers_for(dimension, ["dearest", "small"])
 
     assert given == {"large": 0, "small": 1}
     assert more == {"dearest": 2, "small": 1}
-    assert await first.of(dimension, ["dearest", "large"]) == {"dearest": 2, "large": 0}
+    assert await first.numbers_for(dimension, ["dearest", "large"]) == {"dearest": 2, "large": 0}
 
 
 async def test_processes_that_give_a_colour_at_once_agree(database: Database, dimension: str) -> None:
     every = [Colours(database, system_clock) for _ in range(6)]
 
-    found = await asyncio.gather(*(one.of(dimension, ["a", "b", "c"]) for one in every))
+    found = await asyncio.gather(*(one.numbers_for(dimension, ["a", "b", "c"]) for one in every))
 
     assert found == [found[0]] * 6
     assert len(set(found[0].values())) == 3
@@ -41,14 +41,14 @@ async def test_what_is_known_is_not_read_again(
     database: Database, dimension: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = Colours(database, system_clock)
-    known = await one.of(dimension, ["a", "b"])
+    known = await one.numbers_for(dimension, ["a", "b"])
 
     async def read(*_: object) -> None:
         raise AssertionError("what is known was read again")
 
     monkeypatch.setattr(colour_queries, "select_colours", read)
 
-    assert await one.of(dimension, ["b", "a"]) == known
+    assert await one.numbers_for(dimension, ["b", "a"]) == known
 
 
 async def test_past_the_limit_values_have_a_colour_that_is_not_kept(
@@ -56,9 +56,9 @@ async def test_past_the_limit_values_have_a_colour_that_is_not_kept(
 ) -> None:
     monkeypatch.setattr(colour_queries, "MAX_COLOURED", 2)
     one = Colours(database, system_clock)
-    kept = await one.of(dimension, ["a", "b"])
+    kept = await one.numbers_for(dimension, ["a", "b"])
 
-    other = await one.of(dimension, ["a", "c"])
+    other = await one.numbers_for(dimension, ["a", "c"])
 
     assert other["a"] == kept["a"]
     assert other["c"] in set(range(HUES)) - {kept["a"]}

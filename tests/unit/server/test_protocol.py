@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from webapp.server.protocol import MAX_HELD_BYTES, Joined
+from webapp.server.protocol import MAX_HELD_BYTES, CoalescingTransport
 
 
 @pytest.fixture
-async def pipe() -> tuple[Joined, list[bytes]]:
+async def pipe() -> tuple[CoalescingTransport, list[bytes]]:
     """A transport, and what it was given to write, piece by piece."""
     written: list[bytes] = []
 
@@ -22,10 +22,10 @@ async def pipe() -> tuple[Joined, list[bytes]]:
         def close(self) -> None:
             written.append(b"closed")
 
-    return Joined(Transport(), asyncio.get_running_loop()), written
+    return CoalescingTransport(Transport(), asyncio.get_running_loop()), written
 
 
-async def test_writes_of_one_turn_are_sent_together(pipe: tuple[Joined, list[bytes]]) -> None:
+async def test_writes_of_one_turn_are_sent_together(pipe: tuple[CoalescingTransport, list[bytes]]) -> None:
     transport, written = pipe
     transport.write(b"head ")
     transport.write(b"body")
@@ -38,7 +38,7 @@ async def test_writes_of_one_turn_are_sent_together(pipe: tuple[Joined, list[byt
     assert written == [b"head body", b"next"]
 
 
-async def test_nothing_is_held_back_when_it_is_much_or_the_last(pipe: tuple[Joined, list[bytes]]) -> None:
+async def test_nothing_is_held_back_when_it_is_much_or_the_last(pipe: tuple[CoalescingTransport, list[bytes]]) -> None:
     transport, written = pipe
     transport.write(b"x" * MAX_HELD_BYTES)
     transport.write(b"y")

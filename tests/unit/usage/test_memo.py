@@ -21,7 +21,9 @@ async def test_a_value_is_read_once_while_no_day_changes() -> None:
         reads += 1
         return reads
 
-    found = [await memo.of("question", version, NOW, read) for version in ("700", "700", "701", "701", None, None)]
+    found = [
+        await memo.get_or_read("question", version, NOW, read) for version in ("700", "700", "701", "701", None, None)
+    ]
 
     assert found == [1, 1, 2, 2, 3, 4]
 

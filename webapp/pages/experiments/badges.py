@@ -115,9 +115,9 @@ class BadgePage(Page, frozen=True):
 async def panel(project_id: str, experiment_id: str) -> ResponseReturnValue:
     """The badge panel with the options of the query; the page around it takes their address, and is where else it leads."""
     demand(actor(), Scope.METRICS_READ, project_id)
-    async with services().cells.of(project_id).database.snapshot() as connection:
+    async with services().cells.for_project(project_id).database.snapshot() as connection:
         experiment = await verdict_on(
-            connection, services().clock(), project_id, experiment_id, services().cells.of(project_id).memo
+            connection, services().clock(), project_id, experiment_id, services().cells.for_project(project_id).memo
         )
     badge = badge_panel(experiment)
     page_url = _page_url(badge.project_id, badge.experiment_id, badge.look, badge.look.markup)
@@ -133,7 +133,7 @@ async def panel(project_id: str, experiment_id: str) -> ResponseReturnValue:
 async def change(project_id: str, experiment_id: str) -> ResponseReturnValue:
     """Make the badge private, with a token that no URL had before, or public."""
     is_private = (await request.form).get("visibility") == "private"
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         experiment = await edit.get(session, project_id, experiment_id)
         was_private = experiment.badge_token is not None
         if is_private:

@@ -71,7 +71,7 @@ async def set_thresholds(project_id: str, experiment_id: str) -> ResponseReturnV
         rule = parsed(form)
     except InvalidThresholds as error:
         return await _refused(project_id, experiment_id, form.refused(error))
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         experiment = await edit.get(session, project_id, experiment_id)
         conflict = form.conflict_with(filled(edit.rule_of(experiment)))
         if conflict is None:
@@ -83,8 +83,8 @@ async def set_thresholds(project_id: str, experiment_id: str) -> ResponseReturnV
 
 
 async def _read(project_id: str, experiment_id: str) -> Measured:
-    async with services().cells.of(project_id).database.snapshot() as connection:
-        memo = services().cells.of(project_id).memo
+    async with services().cells.for_project(project_id).database.snapshot() as connection:
+        memo = services().cells.for_project(project_id).memo
         return await verdict_on(connection, services().clock(), project_id, experiment_id, memo)
 
 
@@ -94,7 +94,7 @@ async def _refused(project_id: str, experiment_id: str, form: Form) -> ResponseR
 
 async def _page(experiment: Measured, form: Form) -> ExperimentPage:
     verdict = experiment.verdict
-    async with services().cells.of(experiment.project_id).database.connection() as connection:
+    async with services().cells.for_project(experiment.project_id).database.connection() as connection:
         project = await heading_of(connection, experiment.project_id)
     return ExperimentPage(
         id=experiment.id,

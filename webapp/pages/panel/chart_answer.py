@@ -45,7 +45,7 @@ async def read_slots(dimension: Dimension, values: Sequence[str]) -> Mapping[str
     if dimension == STATUS:
         return {status.value: slot for status, slot in STATUS_SLOTS.items() if status.value in values}
     stored = {value: _stored(dimension, value) for value in values}
-    numbers = await services().colours.of(dimension.name, list(stored.values()))
+    numbers = await services().colours.numbers_for(dimension.name, list(stored.values()))
     return slots_of(values, {value: numbers[name] for value, name in stored.items()})
 
 

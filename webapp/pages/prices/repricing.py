@@ -96,7 +96,7 @@ async def plan() -> ResponseReturnValue:
             return await render(await _list(session, form.refused(error)), 422)
     cells = services().cells
     runs = 0
-    for one in cells.every if scope.project_id is None else (cells.of(scope.project_id),):
+    for one in cells.every if scope.project_id is None else (cells.for_project(scope.project_id),):
         async with one.database.connection() as connection:
             runs += await select_number(connection, scope)
     async with services().control.database.session() as session:

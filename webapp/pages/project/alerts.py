@@ -202,7 +202,7 @@ class AlertsPage(SettingsPage, frozen=True):
 @project_editor
 async def show(project_id: str) -> ResponseReturnValue:
     """The project's alerts."""
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         return await render(await _page(session, project_id))
 
 
@@ -210,7 +210,7 @@ async def show(project_id: str) -> ResponseReturnValue:
 @project_editor
 async def add(project_id: str) -> ResponseReturnValue:
     """Send alerts to an address from now on, if the test message arrives or was not wanted."""
-    editor, project = services().cells.of(project_id).alert_targets, await _project(project_id)
+    editor, project = services().cells.for_project(project_id).alert_targets, await _project(project_id)
     target, changes = await add_channel(editor, project)
     if target is None:
         return await _with(project_id, 422, **changes)
@@ -226,7 +226,7 @@ async def add(project_id: str) -> ResponseReturnValue:
 @project_editor
 async def send_test(project_id: str, target_id: UUID) -> ResponseReturnValue:
     """Send a test alert, or once more the question to confirm the address; the log shows its result."""
-    project, cell = await _project(project_id), services().cells.of(project_id)
+    project, cell = await _project(project_id), services().cells.for_project(project_id)
     async with cell.database.session() as session:
         target = await targets.get_target(session, project_id, target_id)
         said = await sent_trial(cell.alert_targets, session, target, project)
@@ -237,9 +237,9 @@ async def send_test(project_id: str, target_id: UUID) -> ResponseReturnValue:
 @project_editor
 async def remove(project_id: str, target_id: UUID) -> ResponseReturnValue:
     """Send nothing more there."""
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         target = await targets.get_target(session, project_id, target_id)
-        await services().cells.of(project_id).alert_targets.remove(session, actor(), target)
+        await services().cells.for_project(project_id).alert_targets.remove(session, actor(), target)
     return _back(project_id, "Destination removed.")
 
 
@@ -247,9 +247,9 @@ async def remove(project_id: str, target_id: UUID) -> ResponseReturnValue:
 @project_editor
 async def retry(project_id: str, target_id: UUID, alert_id: UUID) -> ResponseReturnValue:
     """Queue a failed alert again."""
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         target = await targets.get_target(session, project_id, target_id)
-        await services().cells.of(project_id).alert_targets.retry(session, actor(), target, alert_id)
+        await services().cells.for_project(project_id).alert_targets.retry(session, actor(), target, alert_id)
     return _back(project_id, "Sending again.")
 
 
@@ -258,7 +258,7 @@ async def retry(project_id: str, target_id: UUID, alert_id: UUID) -> ResponseRet
 async def set_rules(project_id: str) -> ResponseReturnValue:
     """Set what an hour of the project may be like before it alerts."""
     form = await sent_form("rules")
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         await projects.get(session, project_id, is_locked=True)
         page = await _page(session, project_id)
         if conflict := form.conflict_with(page.rules_form):
@@ -272,7 +272,7 @@ async def set_rules(project_id: str) -> ResponseReturnValue:
 
 async def _project(project_id: str) -> ProjectLink:
     """Return the target. Raises `NotFound`."""
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         project = await projects.get(session, project_id)
     return project_link(project_id, project.name, services().settings.public_url)
 
@@ -293,6 +293,6 @@ async def _page(session: AsyncSession, project_id: str) -> AlertsPage:
 
 
 async def _with(project_id: str, status: int = 200, **changes: Form | AddedChannel | bool) -> Response:
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         page = await _page(session, project_id)
     return await render(replace(page, alerts=replace(page.alerts, **changes)), status)

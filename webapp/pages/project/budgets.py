@@ -281,7 +281,7 @@ def back_to_budgets(project_id: str, said: str) -> Response:
 async def budgets_page(project_id: str, asked: Mapping[str, str] = NOTHING_ASKED) -> BudgetsPage:
     """Return the project's page, whose form shows the budget that is asked for. Raises `NotFound`."""
     now = services().clock()
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         project = await projects.get(session, project_id)
         form = await month_form(session, project_id)
         may_edit = may(actor(), Permission.EDIT_PROJECT, project_id)
@@ -293,7 +293,7 @@ async def budgets_page(project_id: str, asked: Mapping[str, str] = NOTHING_ASKED
         basis = basis_of(*await read_basis(connection, project_id, now)) if may_edit else ""
         if part is not None:
             part = replace(part, values=await _values(snapshots, project_id, part, now))
-        states = await read_states(connection, project_id, now, services().cells.of(project_id).names)
+        states = await read_states(connection, project_id, now, services().cells.for_project(project_id).names)
     shown = [state for state in states if state.terms.of_all_runs or is_open(state.terms.key)]
     is_untold = alerts is not None and not alerts.targets and (use is not None or bool(states))
     return BudgetsPage(
@@ -326,7 +326,7 @@ async def _values(
 async def set_budget(project_id: str) -> ResponseReturnValue:
     """Set the amount of a month, and the shares of it at which alerts are sent."""
     page = await budgets_page(project_id)
-    saved = await save_budget(services().cells.of(project_id).database, project_id, await sent_form("budget"))
+    saved = await save_budget(services().cells.for_project(project_id).database, project_id, await sent_form("budget"))
     if isinstance(saved, Form):
         return await render(replace(page, month_form=saved), 422)
     return back_to_budgets(project_id, f"Budget saved.{await _told(project_id)}")
@@ -336,7 +336,7 @@ async def set_budget(project_id: str) -> ResponseReturnValue:
 @project_editor
 async def remove_budget(project_id: str) -> ResponseReturnValue:
     """Remove the budget."""
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         await edit.remove(session, actor(), project_id)
     return back_to_budgets(project_id, "Budget removed.")
 
@@ -345,7 +345,7 @@ async def remove_budget(project_id: str) -> ResponseReturnValue:
 @project_editor
 async def add(project_id: str) -> ResponseReturnValue:
     """Set a budget for a day, for one value of a dimension, or for each."""
-    form, cell = await sent_form(FORM.id), services().cells.of(project_id)
+    form, cell = await sent_form(FORM.id), services().cells.for_project(project_id)
     page = await budgets_page(project_id)
     saved = await save_budget(cell.database, project_id, form, cell.names)
     if isinstance(saved, Form):
@@ -360,13 +360,13 @@ async def add(project_id: str) -> ResponseReturnValue:
 async def remove_one(project_id: str) -> ResponseReturnValue:
     """Remove the budget that the form names."""
     form = await sent_form(FORM.id)
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         await edit.remove(session, actor(), project_id, form.sent)
     return back_to_budgets(project_id, "Budget removed.")
 
 
 async def _told(project_id: str) -> str:
     """Return what to say where a budget is saved and its alerts would reach nobody."""
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         told = await targets.list_targets(session, project_id)
     return "" if told else " Nobody will be told yet: add a destination below."

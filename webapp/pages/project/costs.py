@@ -120,7 +120,7 @@ async def costs(project_id: str) -> ResponseReturnValue:
     """Show the supposed cost of the last 30 days, and the difference between reported and computed costs."""
     _demand(project_id)
     now = services().clock()
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         project = await projects.get(session, project_id)
     form = Form(values={name: (text,) for name, text in request.args.items()})
     is_asked = any(form.value(name) for name in _QUERY)

@@ -108,7 +108,7 @@ async def heading_of(connection: Connection, project_id: str) -> ProjectHeading:
 
 async def open_keys(project_id: str) -> list[str]:
     """Return the keys that the project tracks and whose values the reader may see."""
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         keys = await list_keys(session, project_id, services().clock())
     return [key.key for key in keys if key.state is KeyState.TRACKED and is_open(dimension_of_key(key.key))]
 

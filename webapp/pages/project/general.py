@@ -85,7 +85,7 @@ class GeneralPage(SettingsPage, frozen=True):
 @project_editor
 async def show(project_id: str) -> ResponseReturnValue:
     """The project's general settings."""
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         return await render(await _page(session, project_id))
 
 
@@ -94,7 +94,7 @@ async def show(project_id: str) -> ResponseReturnValue:
 async def rename(project_id: str) -> ResponseReturnValue:
     """Change the name that pages show."""
     form = await sent_form("name")
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         page = await _page(session, project_id, is_locked=True)
         if conflict := form.conflict_with(page.name_form):
             return await render(replace(page, name_form=conflict), 422)
@@ -110,7 +110,7 @@ async def rename(project_id: str) -> ResponseReturnValue:
 async def retain(project_id: str) -> ResponseReturnValue:
     """Change how long runs are kept."""
     form = await sent_form("retention")
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         page = await _page(session, project_id, is_locked=True)
         if conflict := form.conflict_with(page.retention_form, days=dict(page.retention.choices)):
             return await render(replace(page, retention_form=conflict), 422)
@@ -121,7 +121,7 @@ async def retain(project_id: str) -> ResponseReturnValue:
     return back_to(
         SECTION,
         project_id,
-        f"Saved. Older runs are {'archived' if services().cells.of(project_id).archive else 'deleted'} within minutes.",
+        f"Saved. Older runs are {'archived' if services().cells.for_project(project_id).archive else 'deleted'} within minutes.",
         "#retention",
     )
 
@@ -130,7 +130,7 @@ async def retain(project_id: str) -> ResponseReturnValue:
 @project_editor
 async def hide(project_id: str) -> ResponseReturnValue:
     """Hide the project from the overview."""
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         await projects.hide(session, actor(), project_id, services().clock())
     return back_to(SECTION, project_id, "Project hidden. New runs are still accepted.", "#hiding")
 
@@ -139,7 +139,7 @@ async def hide(project_id: str) -> ResponseReturnValue:
 @project_editor
 async def show_again(project_id: str) -> ResponseReturnValue:
     """Show the project in the overview again."""
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         await projects.show_again(session, actor(), project_id)
     return back_to(SECTION, project_id, "Project shown in the overview again.", "#hiding")
 
@@ -149,12 +149,12 @@ async def show_again(project_id: str) -> ResponseReturnValue:
 async def delete(project_id: str) -> ResponseReturnValue:
     """Delete the project with its runs and keys, if its name was typed."""
     form = await sent_form("delete")
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         page = await _page(session, project_id)
     if form.value("typed").strip() != page.project.name:
         refused = form.refused(InvalidName("This is not the project's name; nothing was deleted."), "typed")
         return await render(replace(page, delete_form=refused), 422)
-    cell = services().cells.of(project_id)
+    cell = services().cells.for_project(project_id)
     places = Places(services().control.database, cell.database, cell.reporting.database, cell.archive)
     runs = await erase_project(places, actor(), project_id)
     return see_other(url_for("overview.overview"), flash=f"{page.project.name} and its {runs:,} runs are deleted.")
@@ -162,7 +162,10 @@ async def delete(project_id: str) -> ResponseReturnValue:
 
 async def _page(session: AsyncSession, project_id: str, *, is_locked: bool = False) -> GeneralPage:
     """Return the page. Raises `NotFound`."""
-    project, cell = await projects.get(session, project_id, is_locked=is_locked), services().cells.of(project_id)
+    project, cell = (
+        await projects.get(session, project_id, is_locked=is_locked),
+        services().cells.for_project(project_id),
+    )
     retention = Retention.of(project, services().settings.retention_days, is_archiving=cell.archive is not None)
     async with services().control.database.session() as control:
         team = await teams.team_of(control, project_id)

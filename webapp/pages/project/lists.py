@@ -49,7 +49,7 @@ blueprint = Blueprint("project_lists", __name__)
 async def _shown(
     project_id: str, page_of: Callable[[AsyncSession, str], Awaitable[SettingsPage]]
 ) -> ResponseReturnValue:
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         return await render(await page_of(session, project_id))
 
 
@@ -86,7 +86,7 @@ async def notes(project_id: str) -> ResponseReturnValue:
 async def add_note(project_id: str) -> ResponseReturnValue:
     """Keep what the form says."""
     form, now = await sent_form(NOTE_FORM.id), services().clock()
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         page = await _notes_page(session, project_id)
         try:
             at = _moment(form.value("at"))
@@ -101,7 +101,7 @@ async def add_note(project_id: str) -> ResponseReturnValue:
 @project_editor
 async def remove_note(project_id: str, note_id: int) -> ResponseReturnValue:
     """Delete a note."""
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         await project_notes.remove(session, actor(), project_id, note_id)
     return back_to(NOTES, project_id, "Note deleted.")
 
@@ -152,7 +152,7 @@ async def names(project_id: str) -> ResponseReturnValue:
 async def set_rule(project_id: str) -> ResponseReturnValue:
     """Store the values of a key in another form from now on."""
     form = await sent_form(NAMES_FORM.id)
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         await projects.get(session, project_id, is_locked=True)
         page = await _names_page(session, project_id)
         if conflict := form.conflict_with(_stored(page, form), storage=dict(STORAGES)):
@@ -175,7 +175,7 @@ async def set_rule(project_id: str) -> ResponseReturnValue:
 async def remove_rule(project_id: str) -> ResponseReturnValue:
     """Remove a key's rule, so that its values are stored as they are sent."""
     form = await sent_form(NAMES_FORM.id)
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         await name_rules.remove_rule(session, actor(), project_id, form.value("key"))
     await _apply(project_id)
     return back_to(NAMES, project_id, "Removed. Values are stored as they are sent.")
@@ -184,7 +184,7 @@ async def remove_rule(project_id: str) -> ResponseReturnValue:
 async def _apply(project_id: str) -> None:
     """Read the rules at once. They are committed: if they cannot be read now, the next pass of the job reads them."""
     with suppress(StoreUnavailable):
-        await services().cells.of(project_id).names.refresh()
+        await services().cells.for_project(project_id).names.refresh()
 
 
 async def _names_page(session: AsyncSession, project_id: str) -> NamesPage:
@@ -244,7 +244,7 @@ async def tracked_keys(project_id: str) -> ResponseReturnValue:
 async def track(project_id: str) -> ResponseReturnValue:
     """Track a key: its runs count from now on, and a job counts those of before."""
     form = await sent_form(KEY_FORM.id)
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         page = await _keys_page(session, project_id)
         try:
             await tracking.track(session, actor(), project_id, form.value("key"), services().clock())
@@ -258,7 +258,7 @@ async def track(project_id: str) -> ResponseReturnValue:
 async def untrack(project_id: str) -> ResponseReturnValue:
     """Track a key no more: a job deletes its sums. Its runs keep it."""
     form = await sent_form(KEY_FORM.id)
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         await tracking.untrack(session, actor(), project_id, form.value("key"), services().clock())
     return back_to(TRACKED_KEYS, project_id, "Key no longer tracked. Its totals are deleted; runs keep the key.")
 

@@ -140,7 +140,7 @@ async def change(project_id: str) -> ResponseReturnValue:
     """Make an address under which the project's charts are seen without signing in, or take it away."""
     form = await request.form
     is_shared = form.get("charts") == "shared"
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         project = await projects.get(session, project_id)
         if is_shared:
             embeds.allow(session, actor(), project)
@@ -292,7 +292,7 @@ def _page(  # noqa: PLR0913, PLR0917  # The parts of the page.
         tab_urls={**tab_urls_of(view), OVERVIEW.name: here(), RUNS.name: view.runs_url()},
         budget=budget_line(budget) if budget else None,
         dropped_before=_within(project.dropped_before, view.window(panel.now)),
-        is_archived=services().cells.of(project.id).archived_runs is not None,
+        is_archived=services().cells.for_project(project.id).archived_runs is not None,
         embed=embed,
         highest=highest,
         agents_url=view.at(AGENTS).url if project.has_agents and may(actor(), Scope.RUNS_READ, project.id) else None,

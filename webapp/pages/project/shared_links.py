@@ -140,7 +140,7 @@ async def set_open(project_id: str, link_id: UUID, act: str) -> ResponseReturnVa
 async def publish_badges(project_id: str) -> ResponseReturnValue:
     """Let everybody see badges of the project's metrics, or not."""
     is_public = (await sent_form()).value("badges") == "public"
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         embeds.set_public_badges(session, actor(), await projects.get(session, project_id), is_public=is_public)
     said = "Metric badges are public." if is_public else "Metric badges need the token of the charts' address."
     return back_to(SECTION, project_id, said)

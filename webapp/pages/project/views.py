@@ -38,7 +38,7 @@ _MARKS = {OTHER, NO_VALUE}
 _LEFT_OUT = PLACES | {"project"}
 
 
-class Shown(Struct, frozen=True):
+class SavedAddress(Struct, frozen=True):
     """What an address shows: a report page, by its stored name, and its query without the project."""
 
     page: str
@@ -47,7 +47,7 @@ class Shown(Struct, frozen=True):
     """The values of keys that the query names, each with its key."""
 
 
-def shown_at(address: str, project_id: str) -> Shown:
+def parse_address(address: str, project_id: str) -> SavedAddress:
     """Read the path and query of a report page of the project.
 
     Raises `InvalidFilter` for any other address, and for a query that is too long or has unknown parameters.
@@ -69,7 +69,7 @@ def shown_at(address: str, project_id: str) -> Shown:
         raise InvalidFilter(
             f"The filters of this page are longer than {MAX_QUERY:,} characters. Remove some of them first."
         )
-    return Shown(page, query, tuple(_values_in(kept)))
+    return SavedAddress(page, query, tuple(_values_in(kept)))
 
 
 def _page_at(path: str, query: Mapping[str, str], project_id: str) -> str | None:
@@ -153,8 +153,8 @@ async def save(project_id: str) -> ResponseReturnValue:
     _demand(project_id)
     form = await sent_form("view")
     try:
-        shown = shown_at(form.value("here"), project_id)
-        async with services().cells.of(project_id).database.session() as session:
+        shown = parse_address(form.value("here"), project_id)
+        async with services().cells.for_project(project_id).database.session() as session:
             view = await saved_views.save(
                 session,
                 services().clock(),
@@ -178,7 +178,7 @@ async def rename(project_id: str, view_id: UUID) -> ResponseReturnValue:
     _demand(project_id)
     form = await sent_form(str(view_id))
     try:
-        async with services().cells.of(project_id).database.session() as session:
+        async with services().cells.for_project(project_id).database.session() as session:
             await projects.get(session, project_id, is_locked=True)
             stored = next(
                 (view for view in await saved_views.list_views(session, project_id) if view.id == view_id), None
@@ -200,7 +200,7 @@ async def rename(project_id: str, view_id: UUID) -> ResponseReturnValue:
 async def remove(project_id: str, view_id: UUID) -> ResponseReturnValue:
     """Delete a view."""
     _demand(project_id)
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         view = await saved_views.remove(session, actor(), project_id, view_id)
     return _back(project_id, f"View deleted: {view.name}.")
 
@@ -214,12 +214,12 @@ def _demand(project_id: str) -> None:
 
 async def _page(project_id: str, here: str) -> ViewsPage:
     """Raises `NotFound`."""
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         project = await projects.get(session, project_id)
         views = await saved_views.list_views(session, project_id)
         session.expunge_all()
     try:
-        shown_at(here, project_id)
+        parse_address(here, project_id)
     except InvalidFilter:
         here = ""
     return ViewsPage(project, tuple(_rows(views)), here)

@@ -106,7 +106,7 @@ async def show(project_id: str) -> ResponseReturnValue:
 async def chart() -> ResponseReturnValue:
     """Return the failed runs of the project in the query, by kind over time."""
     project_id = charted_project()
-    async with services().cells.of(project_id).reading.snapshot() as connection:
+    async with services().cells.for_project(project_id).reading.snapshot() as connection:
         failures = await read_failures(
             connection, project_id, range_of(request.args, project_id, ERRORS).window(services().clock())
         )

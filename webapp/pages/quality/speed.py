@@ -152,7 +152,7 @@ async def show(project_id: str) -> ResponseReturnValue:
     asked = _asked(keys := await open_keys(project_id))
     view = range_of(request.args, project_id, SPEED).with_own(**asked.query)
     window = view.window(services().clock())
-    async with services().cells.of(project_id).reading.snapshot() as connection:
+    async with services().cells.for_project(project_id).reading.snapshot() as connection:
         project = await heading_of(connection, project_id)
         speeds = await read_speeds(connection, project_id, window, asked.measure, asked.by, asked.group)
         span = TimeSpan(speeds.since or window.start, window.until)
@@ -195,7 +195,7 @@ async def chart() -> ResponseReturnValue:
     project_id = charted_project()
     window = range_of(request.args, project_id, SPEED).window(services().clock())
     asked = _asked(await open_keys(project_id))
-    async with services().cells.of(project_id).reading.snapshot() as connection:
+    async with services().cells.for_project(project_id).reading.snapshot() as connection:
         speeds = await read_speeds(connection, project_id, window, asked.measure, asked.by, asked.group)
     return await payload_of(quality.speeds(speeds, await _slots(speeds)))
 

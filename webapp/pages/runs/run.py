@@ -140,7 +140,7 @@ async def run(project_id: str, run_id: str) -> ResponseReturnValue:
             connection,
             project_id,
             run_id,
-            services().cells.of(project_id).archived_runs,
+            services().cells.for_project(project_id).archived_runs,
             archived_at(request.args),
         )
         one = run.run
@@ -178,9 +178,13 @@ async def run(project_id: str, run_id: str) -> ResponseReturnValue:
 async def trace(project_id: str, trace_id: str) -> ResponseReturnValue:
     """The runs of a trace as a waterfall, each with its cost."""
     demand(actor(), Scope.RUNS_READ, project_id)
-    async with services().cells.of(project_id).reading.snapshot() as connection:
+    async with services().cells.for_project(project_id).reading.snapshot() as connection:
         trace = await read.read_trace(
-            connection, project_id, trace_id, services().cells.of(project_id).archived_runs, archived_at(request.args)
+            connection,
+            project_id,
+            trace_id,
+            services().cells.for_project(project_id).archived_runs,
+            archived_at(request.args),
         )
         project = await heading_of(connection, project_id)
     slots = await read_slots(MODEL, list(dict.fromkeys(step.run.model for step in trace.steps)))

@@ -27,7 +27,7 @@ from webapp.pages.admin.clients import clients_table
 from webapp.rendering import Page, done, no_content, render, see_other
 from webapp.report import Table
 from webapp.security import admin, project_editor
-from webapp.snippets import EXAMPLE_PROJECT, Way, ways_to_send
+from webapp.snippets import EXAMPLE_PROJECT, SetupGuide, ways_to_send
 from webapp.zone import local
 
 PATH = "/projects/<project_id:project_id>/send"
@@ -66,7 +66,7 @@ class SendPage(Page, frozen=True):
     project: Project | None
     """The project; None before its first run."""
     arrival: ArrivalPage
-    ways: tuple[Way, ...]
+    ways: tuple[SetupGuide, ...]
     clients: Table | None
     """What came by OpenTelemetry, also before there is a run."""
     takes_project_keys: bool
@@ -96,7 +96,7 @@ async def create_first_key() -> ResponseReturnValue:
     try:
         project_id = parse_project_id(form.value("project"))
     except InvalidPayload:
-        async with services().cells.of(EXAMPLE_PROJECT).database.session() as session:
+        async with services().cells.for_project(EXAMPLE_PROJECT).database.session() as session:
             page = await _send_page(session, EXAMPLE_PROJECT)
         refused = form.refused(InvalidName("Enter a name of up to 128 characters."), "project")
         return await render(replace(page, may_choose=True, key_form=refused), 422)
@@ -107,7 +107,7 @@ async def create_first_key() -> ResponseReturnValue:
 @project_editor
 async def show(project_id: str) -> ResponseReturnValue:
     """Show how to send runs to the project."""
-    async with services().cells.of(project_id).database.session() as session:
+    async with services().cells.for_project(project_id).database.session() as session:
         return await render(await _send_page(session, project_id))
 
 
@@ -179,7 +179,7 @@ async def _clients(project_id: str) -> Table | None:
         return await clients_table(snapshots, project_id, SHOWN_CLIENTS, services().clock())
 
 
-def _ways(project_id: str, key: str) -> tuple[Way, ...]:
+def _ways(project_id: str, key: str) -> tuple[SetupGuide, ...]:
     names_project = not services().settings.ingest_project_keys
     return ways_to_send(server_url(), key, project_id, names_project=names_project, clients=served_clients())
 

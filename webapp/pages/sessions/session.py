@@ -80,7 +80,7 @@ async def session(project_id: str, session_id: str) -> ResponseReturnValue:
     """Show the runs of a session, with what it had cost after each."""
     demand(actor(), Scope.RUNS_READ, project_id)
     number = max(request.args.get("page", 1, int), 1)
-    async with services().cells.of(project_id).reading.snapshot() as connection:
+    async with services().cells.for_project(project_id).reading.snapshot() as connection:
         steps = await count_steps(connection, project_id, session_id)
         project = await heading_of(connection, project_id)
         number = min(number, -(-steps // PAGE_STEPS))
@@ -99,7 +99,7 @@ async def chart() -> ResponseReturnValue:
     demand(actor(), Scope.RUNS_READ, project_id)
     if project_id is None or "\0" in session_id:
         raise NotFound
-    async with services().cells.of(project_id).reading.snapshot() as connection:
+    async with services().cells.for_project(project_id).reading.snapshot() as connection:
         if await count_steps(connection, project_id, session_id) > MAX_STEPS:
             raise NotFound("This session has too many runs to be drawn.")
         points = await read_points(connection, project_id, session_id)

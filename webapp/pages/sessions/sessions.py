@@ -94,7 +94,7 @@ async def _list(project_id: str, kind: GroupKind) -> ResponseReturnValue:
     view = range_of(request.args, project_id, PAGES[kind]).with_own(sort=sorting.text("cost"))
     window = view.window(now)
     span = TimeSpan(window.start, window.until)
-    cell = services().cells.of(project_id)
+    cell = services().cells.for_project(project_id)
     async with cell.reading.snapshot() as connection:
         project = await heading_of(connection, project_id)
         dropped_before = await select_dropped_before(connection, project_id)
