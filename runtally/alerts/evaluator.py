@@ -214,7 +214,7 @@ def project_link(project_id: str, name: str, public_url: str | None) -> ProjectL
     """Return the link to the page of a project or team, or with a blank id to the overview."""
     page = "/" if project_id == ALL_PROJECTS_KEY else f"/projects/{path_of(project_id)}"
     if is_team(project_id):
-        page, name = f"/teams/{project_id.removeprefix(TEAM)}", f"Team {name}"
+        page, name = f"/admin/teams/{project_id.removeprefix(TEAM)}", f"Team {name}"
     url = f"{public_url.rstrip('/')}{page}" if public_url else None
     return ProjectLink(project_id, name, url)
 

@@ -11,6 +11,7 @@ from quart.typing import TestClientProtocol as Browser
 from runtally.access import identities, invitations, projects, teams, users
 from runtally.access.openid import Person
 from runtally.access.scopes import Grant
+from runtally.alerts.evaluator import project_link
 from runtally.audit import OPERATOR
 from runtally.budgets import edit as budgets
 from runtally.clock import system_clock
@@ -185,6 +186,9 @@ async def test_an_admin_makes_a_team_puts_a_project_into_it_and_deletes_it(
     shown = text_of(await html_of(admin, page))
     assert "25% of $12" in shown
     assert email in shown
+    of_alert = project_link(TEAM + team, "The crew", "http://localhost").url
+    assert of_alert is not None
+    assert (await admin.get(of_alert.removeprefix("http://localhost"))).status_code == 200
     listed = text_of(await html_of(admin, "/admin/teams"))
     assert re.search(rf"The crew\s*{team}\s*1 project\s*\$3\.00 this month", listed)
     assert f"team::{team}" in await html_of(admin, "/admin/users")
