@@ -205,3 +205,44 @@ async def test_an_admin_makes_a_team_puts_a_project_into_it_and_deletes_it(
     assert (await admin.post(f"{page}/delete", form={"typed": "crew"})).status_code == 422
     assert (await admin.post(f"{page}/delete", form={"typed": "The crew"})).status_code == 303
     assert (await admin.get(page)).status_code == 404
+
+
+async def test_an_admin_sets_budgets_and_a_destination_of_a_team(
+    signed_in: SignIn, invite: Invite, post: Post, team: str, project_id: str
+) -> None:
+    await post(make_run(provider="openrouter", costUSD=3))
+    admin, page = await signed_in(), f"/admin/teams/{team}/budgets"
+    await admin.post(f"/admin/teams/{team}/projects", form={"project": project_id})
+    daily = {"dimension": "provider", "value": "", "period": "day"}
+
+    assert (await admin.post(f"{page}/month", form={"amount": "12", "alerts": "80"})).status_code == 303
+    assert (await admin.post(f"{page}/month", form={"amount": "none", "alerts": "80"})).status_code == 422
+    assert (await admin.post(f"{page}/new", form={**daily, "amount": "9", "alerts": ""})).status_code == 303
+    assert (await admin.post(f"{page}/new", form={**daily, "dimension": "user", "amount": "9"})).status_code == 422
+    sent = {"address": f"https://{team}.invalid/x", "untested": "1"}
+    assert "whsec_" in await (await admin.post(f"{page}/alerts/new", form=sent)).get_data(as_text=True)
+
+    html = await html_of(admin, page)
+    assert f"{page}?dimension=provider" in html
+    assert f"https://{team}.invalid" in text_of(html)
+    assert f"https://{team}.invalid" not in text_of(await html_of(admin, "/admin/budgets"))
+    of_team = await html_of(admin, f"/admin/teams/{team}")
+    assert page in of_team
+    for shown in (text_of(html), text_of(of_team)):
+        assert "25% of $12" in shown
+        assert "openrouter" in shown
+    member, _ = await invite(Role.MEMBER, project_id)
+    assert (await member.get(page)).status_code == 403
+    assert (await admin.get(f"{page[:-8]}x/budgets")).status_code == 404
+    assert (await admin.post("/admin/teams/nobody-here/budgets/month", form={"amount": "1"})).status_code == 404
+
+    target = re.search(rf"{page}/alerts/([0-9a-f-]+)/remove", html)
+    assert target is not None
+    assert (await admin.post(f"/admin/budgets/alerts/{target[1]}/remove")).status_code == 404
+    assert (await admin.post(target[0])).status_code == 303
+    assert (await admin.post(f"{page}/remove")).status_code == 303
+    assert (await admin.post(f"{page}/remove", form=daily)).status_code == 303
+    left = text_of(await html_of(admin, page))
+    assert "of $12" not in left
+    assert "Each provider" not in left
+    assert f"{team}.invalid" not in left

@@ -10,6 +10,7 @@ from quart.typing import ResponseReturnValue
 from api.current import actor, services
 from runtally.access import teams, users
 from runtally.budgets.queries import get_use, select_spent
+from runtally.budgets.spending import read_states
 from runtally.errors import InvalidName, NotFound
 from runtally.fields import TEAM, trimmed
 from runtally.models.budget import BudgetPeriod
@@ -18,6 +19,7 @@ from webapp import formats
 from webapp.form import Form, sent_form
 from webapp.pages.admin.frame import Frame, frame
 from webapp.pages.project.budget_line import BudgetLine, budget_line
+from webapp.pages.project.budgets import StateRow, state_rows
 from webapp.rendering import Page, render, see_other
 from webapp.security import admin
 
@@ -49,7 +51,7 @@ class TeamsPage(Page, frozen=True):
 
 
 class TeamPage(Page, frozen=True):
-    """A team: its projects, its members, and the budget of its month."""
+    """A team: its projects, its members, and what is spent of its budgets."""
 
     fragment: ClassVar[str] = "admin/_team.html"
 
@@ -57,6 +59,8 @@ class TeamPage(Page, frozen=True):
     id: str
     name: str
     month: BudgetLine | None
+    states: tuple[StateRow, ...]
+    """Its other budgets."""
     projects: tuple[tuple[str, str], ...]
     """Ids and names."""
     others: tuple[tuple[str, str], ...]
@@ -199,6 +203,7 @@ async def _page(team: str) -> TeamPage:
     async with services().cells.snapshots(None) as snapshots:
         main, *others = [snapshot.reads.connection for snapshot in snapshots.every]
         use = await get_use(main, id_, services().clock(), others, owned)
+        states = await read_states(main, id_, services().clock(), services().cells.main.names, others, owned)
     listed = [(project.id, project.name) for project in await services().cells.list_projects()]
     taken = {project_id for ids in owned.values() for project_id in ids}
     return TeamPage(
@@ -206,6 +211,7 @@ async def _page(team: str) -> TeamPage:
         team,
         found.name,
         budget_line(use) if use else None,
+        state_rows(states),
         tuple(one for one in listed if one[0] in owned.get(id_, ())),
         tuple(one for one in listed if one[0] not in taken),
         members,

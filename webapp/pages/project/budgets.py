@@ -20,10 +20,9 @@ from runtally.budgets.queries import get_use, read_basis
 from runtally.budgets.spending import MOST_VALUES, BudgetState, Spending, read_states
 from runtally.db.database import Database
 from runtally.errors import DimensionNotTracked, InvalidBudget
-from runtally.fields import trimmed
+from runtally.fields import TEAM, is_of_several, is_team, trimmed
 from runtally.models.budget import ALL_RUNS, EACH_VALUE, Budget, BudgetPeriod
 from runtally.models.project import Project
-from runtally.models.rollup import ALL_PROJECTS_KEY
 from runtally.money import plain
 from runtally.names import LiveNames
 from runtally.usage import masking
@@ -35,7 +34,7 @@ from runtally.usage.snapshots import Snapshots
 from runtally.usage.timeline import Timeline
 from runtally.usage.window import Range, TimeSpan, Window
 from webapp import formats
-from webapp.addresses import address_of
+from webapp.addresses import address_of, path_to
 from webapp.form import Form, sent_form
 from webapp.pages.project.alerts import AlertsPart, alerts_part
 from webapp.pages.project.budget_line import BudgetLine, basis_of, budget_line
@@ -107,10 +106,9 @@ class StateRow(Struct, frozen=True):
 async def budgets_part(
     session: AsyncSession, project_id: str, now: datetime, asked: Mapping[str, str] = NOTHING_ASKED
 ) -> BudgetsPart:
-    """Return the part for a project, or with a blank id for all projects together; its form shows the budget that is asked for."""
+    """Return the part for a project, for a team, or with a blank id for all projects together; its form shows the budget that is asked for."""
     budgets = await edit.list_budgets(session, project_id)
     choices = await edit.list_choices(session, project_id, now)
-    of_all = project_id == ALL_PROJECTS_KEY
     rows = tuple(map(_row, budgets))
     wanted = {name: asked[name] for name in ("dimension", "value", "period") if name in asked}
     form = (
@@ -121,9 +119,11 @@ async def budgets_part(
     return BudgetsPart(
         rows=rows,
         choices=((ALL_RUNS, ALL_CHOICE), *((choice, dimension_name(choice)) for choice in choices)),
-        add_url=url_for("admin_budgets.add") if of_all else url_for("project_budgets.add", project_id=project_id),
-        remove_url=url_for("admin_budgets.remove")
-        if of_all
+        add_url=path_to("admin_budgets.add", **_of_team(project_id))
+        if is_of_several(project_id)
+        else url_for("project_budgets.add", project_id=project_id),
+        remove_url=path_to("admin_budgets.remove", **_of_team(project_id))
+        if is_of_several(project_id)
         else url_for("project_budgets.remove_one", project_id=project_id),
         form=replace(
             form, values={**FORM.values, **{name: (one,) for name, one in wanted.items()}, **form.values}
@@ -193,9 +193,14 @@ def _row(budget: Budget) -> BudgetRow:
 def _edit_url(budget: Budget) -> str:
     """Return where the form shows the budget."""
     of = {"dimension": budget.dimension, "value": budget.value, "period": budget.period}
-    if budget.project_id == ALL_PROJECTS_KEY:
-        return f"{address_of('admin_budgets.budgets', of)}#new-budget"
+    if is_of_several(budget.project_id):
+        return f"{address_of('admin_budgets.budgets', of, **_of_team(budget.project_id))}#new-budget"
     return f"{address_of('project_budgets.budgets', of, project_id=budget.project_id)}#new-budget"
+
+
+def _of_team(owner: str) -> dict[str, str]:
+    """Return the part of an address that names the team whose budgets they are."""
+    return {"team": owner.removeprefix(TEAM)} if is_team(owner) else {}
 
 
 def _name(dimension: str, value: str) -> str:
