@@ -305,7 +305,7 @@ async def test_a_mail_address_says_that_it_waits_for_a_confirmation_which_nobody
         async with client_of(server.url) as client:
             made = await client.post("/api/alertChannels", json=sent, headers=admin)
             again = await client.post("/api/alertChannels", json={**sent, "isUnconfirmed": False}, headers=admin)
-            written = (await client.get("/api/config", params={"project": project}, headers=admin)).json()
+            written = (await client.get("/api/config", params={"projectId": project}, headers=admin)).json()
 
     assert (made.status_code, made.json()["isUnconfirmed"]) == (201, True)
     assert (again.status_code, again.json()) == (200, made.json())

@@ -83,7 +83,7 @@ async def test_a_run_counts_only_in_ranges_that_reach_back_to_it(reader: Browser
         text_of(await html_of(reader, f"/projects/{project_id}?range={one}")) for one in ("24h", "7d", "30d")
     ]
 
-    assert "No runs in this range. The last one was 3 days ago. Pick a longer range: 30d or 12 months." in day
+    assert "No runs in this range. Pick a longer range: 30d or 12 months." in day
     assert "Runs 1" in week
     assert "Runs 2" in month
 

@@ -224,8 +224,8 @@ async def check_limited(database: Database, question: GroupQuestion, answer: Gro
     """Two groups are named, and all others add up to one, in each bucket as over all of the time."""
     limited = replace(question, limit=2)
     found = await ask(database, limited)
-    # The database chooses the groups, and no more than are asked for: so its order has to be right.
-    with patch.object(groups, "MAX_RANKS", 1), patch.object(groups, "_SPARE_RANKS", 0):
+    # The database chooses the groups, and only one more than is asked for: so its order has to be right.
+    with patch.object(groups, "MAX_RANKS", 1), patch.object(groups, "_SPARE_RANKS", 1):
         async with database.snapshot() as connection:
             assert await read_groups([GroupRowReader.over(connection, MEMO)], limited) == found
             assert await read_groups([GroupRowReader.over(connection, MEMO)], limited) == found
