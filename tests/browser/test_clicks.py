@@ -61,6 +61,9 @@ PLACES = {
     "bills": "/admin/bills",
     "erasures": "/admin/erasures",
     "organisation budgets": "/admin/budgets",
+    "teams": "/admin/teams",
+    "team": "/admin/teams/search",
+    "budgets of a team": "/admin/teams/search/budgets",
     "audit": "/admin/audit",
     "clients": "/admin/clients",
     "health": "/admin/health",
@@ -195,6 +198,8 @@ def walk(browser: Browser, installed: Server) -> Iterator[Walk]:
             assert page.request.post(f"{settings}{path}", form=form).ok, path
         views = f"{installed.url}/projects/{SHOP}/views"
         assert page.request.post(views, form={"name": "Week", "here": f"/projects/{SHOP}?range=7d"}).ok
+        teams = f"{installed.url}/admin/teams"
+        assert page.request.post(teams, form={"team": "search", "name": "Search & Ads"}).ok
         walk = Walk(page, installed.url)
         page.on("response", walk.hear)
         yield walk
