@@ -20,24 +20,16 @@ from webapp.cli.opening import in_session, with_database
 from webapp.cli.output import Progress, attributes, echo_json, json_option, record
 
 
-@click.group()
+@click.group(epilog="Example: runtally archive verify")
 def archive() -> None:
-    """Runs that were moved out of the database into the Parquet files of ARCHIVE_URL.
-
-    \b
-    Example: runtally archive verify
-    """
+    """Runs that were moved out of the database into the Parquet files of ARCHIVE_URL."""
 
 
-@archive.command("list")
+@archive.command("list", epilog="Example: runtally archive list support-agent")
 @click.argument("project_id", type=ID, required=False)
 @json_option
 def list_files(project_id: str | None, *, as_json: bool) -> None:
-    """List the files of the archive, or those of PROJECT_ID: what the manifest says, without reading them.
-
-    \b
-    Example: runtally archive list support-agent
-    """
+    """List the files of the archive, or those of PROJECT_ID: what the manifest says, without reading them."""
 
     async def work(_settings: Settings, database: Database) -> list[KeptFile]:
         async with database.connection() as connection:
@@ -65,14 +57,11 @@ def list_files(project_id: str | None, *, as_json: bool) -> None:
     click.echo(f"{len(files):,} files, {runs:,} runs, {size:,} bytes.")
 
 
-@archive.command()
+@archive.command(epilog="Example: runtally archive verify")
 def verify() -> None:
     """Read every file of the archive, and compare it with the manifest: size, SHA-256, number of runs and sums.
 
     Exits with 1 if one is missing or was changed, and names each. Ingest may go on meanwhile.
-
-    \b
-    Example: runtally archive verify
     """
 
     async def work(settings: Settings, database: Database) -> Verification:
@@ -108,14 +97,11 @@ def forget(path: str) -> None:
     click.echo(f"Forgot {path} and its {with_database(work):,} runs.")
 
 
-@archive.command()
+@archive.command(epilog="Example: runtally archive stop")
 def stop() -> None:
     """Drop runs without archiving them from now on, in processes without ARCHIVE_URL. The files stay as they are.
 
     A process with ARCHIVE_URL begins again.
-
-    \b
-    Example: runtally archive stop
     """
     is_stopped = in_session(lambda session: edit.stop(session, OPERATOR, system_clock()))
     click.echo("Archiving is stopped." if is_stopped else "Nothing is archived; there is nothing to stop.")

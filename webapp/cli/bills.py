@@ -33,13 +33,9 @@ PARTS = ("REASON", "WHAT", "AMOUNT USD", "BILLED", "HERE")
 _DAY = click.DateTime(["%Y-%m-%d"])
 
 
-@click.group()
+@click.group(epilog="Example: runtally bills add usage.json costs.json")
 def bills() -> None:
-    """Check vendors' bills against the costs that were computed.
-
-    \b
-    Example: runtally bills add usage.json costs.json
-    """
+    """Check vendors' bills against the costs that were computed."""
 
 
 @bills.command("add")
@@ -116,14 +112,10 @@ def add(  # noqa: PLR0913  # An argument for each option.
     _show(*with_control(work), as_json=as_json)
 
 
-@bills.command("list")
+@bills.command("list", epilog="Example: runtally bills list")
 @json_option
 def list_bills(*, as_json: bool) -> None:
-    """List bills, the newest first.
-
-    \b
-    Example: runtally bills list
-    """
+    """List bills, the newest first."""
     found = in_control(store.list_bills)
     if as_json:
         echo_encoded([info(bill) for bill in found])
@@ -143,16 +135,12 @@ def list_bills(*, as_json: bool) -> None:
     echo_if_none(found, "No bills. Add one with `runtally bills add FILE`.")
 
 
-@bills.command("show")
+@bills.command("show", epilog="Example: runtally bills show 0b1c2d3e-4f50-4161-8273-849506a7b8c9")
 @click.argument("bill_id", metavar="ID", type=click.UUID)
 @click.option("--csv", "as_text", is_flag=True, help="Print CSV: a row for each part of a model's difference.")
 @json_option
 def show(bill_id: UUID, *, as_text: bool, as_json: bool) -> None:
-    """Compare a bill with what was computed for its days, as of now.
-
-    \b
-    Example: runtally bills show 0b1c2d3e-4f50-4161-8273-849506a7b8c9
-    """
+    """Compare a bill with what was computed for its days, as of now."""
 
     async def work(settings: Settings, database: Database) -> tuple[Bill, Comparison]:
         async with database.session() as session:
@@ -166,14 +154,10 @@ def show(bill_id: UUID, *, as_text: bool, as_json: bool) -> None:
         _show(bill, found, as_json=as_json)
 
 
-@bills.command("remove")
+@bills.command("remove", epilog="Example: runtally bills remove 0b1c2d3e-4f50-4161-8273-849506a7b8c9")
 @click.argument("bill_id", metavar="ID", type=click.UUID)
 def remove(bill_id: UUID) -> None:
-    """Remove a bill.
-
-    \b
-    Example: runtally bills remove 0b1c2d3e-4f50-4161-8273-849506a7b8c9
-    """
+    """Remove a bill."""
     in_control(lambda session: store.remove(session, OPERATOR, bill_id))
     click.echo("Bill removed.")
 

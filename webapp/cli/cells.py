@@ -22,23 +22,15 @@ from webapp.cli.opening import with_control
 from webapp.cli.output import echo_json, json_option, record
 
 
-@click.group()
+@click.group(epilog="Example: runtally cells list")
 def cells() -> None:
-    """Databases of projects in addition to DATABASE_URL: list, add, open, drain. CELL_URLS has their URLs.
-
-    \b
-    Example: runtally cells list
-    """
+    """Databases of projects in addition to DATABASE_URL: list, add, open, drain. CELL_URLS has their URLs."""
 
 
-@cells.command("list")
+@cells.command("list", epilog="Example: runtally cells list")
 @json_option
 def list_cells(*, as_json: bool) -> None:
-    """List cells: name, whether new projects are put there, and how many are there.
-
-    \b
-    Example: runtally cells list
-    """
+    """List cells: name, whether new projects are put there, and how many are there."""
 
     async def work(_settings: Settings, control: Database) -> list[directory.ListedCell]:
         async with control.connection() as connection:
@@ -78,14 +70,10 @@ def add(name: str) -> None:
     )
 
 
-@cells.command("open")
+@cells.command("open", epilog="Example: runtally cells open eu")
 @click.argument("name")
 def open_(name: str) -> None:
-    """Let cell NAME take new projects. Each goes to the open cell that has the fewest.
-
-    \b
-    Example: runtally cells open eu
-    """
+    """Let cell NAME take new projects. Each goes to the open cell that has the fewest."""
 
     async def work(_settings: Settings, control: Database) -> list[str]:
         # A server that knew of no cells may have made projects meanwhile.
@@ -103,14 +91,10 @@ def open_(name: str) -> None:
         )
 
 
-@cells.command()
+@cells.command(epilog="Example: runtally cells drain main")
 @click.argument("name")
 def drain(name: str) -> None:
-    """Put no new projects into cell NAME. Those that it has stay there, and go on.
-
-    \b
-    Example: runtally cells drain main
-    """
+    """Put no new projects into cell NAME. Those that it has stay there, and go on."""
 
     async def work(_settings: Settings, control: Database) -> None:
         await directory.let_take(control, OPERATOR, name, is_open=False)

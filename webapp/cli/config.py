@@ -33,7 +33,7 @@ def config() -> None:
     """
 
 
-@config.command()
+@config.command(epilog="Example: runtally config apply runtally.yaml --dry-run")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True))
 @click.option("--dry-run", is_flag=True, help="Print what would change, and change nothing.")
 @click.option(
@@ -46,9 +46,6 @@ def apply(file: Path, prune: tuple[str, ...], url: str, key: str, *, dry_run: bo
 
     FILE is YAML, or JSON: for each kind a list, with the fields that the API has. ${NAME} stands for a variable of the
     environment, for addresses that are secrets. Applying it again changes nothing.
-
-    \b
-    Example: runtally config apply runtally.yaml --dry-run
     """
     lines: Lines = {}
     with click.open_file(str(file), encoding="utf-8") as opened:
@@ -63,16 +60,12 @@ def apply(file: Path, prune: tuple[str, ...], url: str, key: str, *, dry_run: bo
     click.echo(f"{said}, {answer['unchanged']} unchanged{done}.", err=True)
 
 
-@config.command()
+@config.command(epilog="Example: runtally config export > runtally.yaml")
 @click.option("--project", "project_id", help="Only what belongs to this project.")
 @url_option
 @key_option
 def export(project_id: str | None, url: str, key: str) -> None:
-    """Print everything that the key may change, as a file for apply. It holds no secrets.
-
-    \b
-    Example: runtally config export > runtally.yaml
-    """
+    """Print everything that the key may change, as a file for apply. It holds no secrets."""
     resources, query = dict[str, list[object]](), {} if project_id is None else {"projectId": project_id}
     while True:
         answer = _ask(url, key, "{}: {}".format, query=query)

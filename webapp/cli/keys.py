@@ -95,15 +95,11 @@ def create(  # Click passes options by name.
     _show(issued, quiet=quiet)
 
 
-@keys.command("list")
+@keys.command("list", epilog="Example: runtally keys list --project support-agent")
 @click.option("--project", "project_id", type=ID, help="Only the keys that open this project.")
 @json_option
 def list_keys(project_id: str | None, *, as_json: bool) -> None:
-    """List keys: prefix, name, project, scopes, state, last use. Never the keys themselves.
-
-    \b
-    Example: runtally keys list --project support-agent
-    """
+    """List keys: prefix, name, project, scopes, state, last use. Never the keys themselves."""
 
     async def work(session: AsyncSession) -> Sequence[ApiKey]:
         found = await project_keys.list_all(session, project_id)
@@ -125,18 +121,14 @@ def list_keys(project_id: str | None, *, as_json: bool) -> None:
         )
 
 
-@keys.command()
+@keys.command(epilog="Example: runtally keys rotate rt_Ab3dE6gh --overlap 7d")
 @click.argument("key")
 @click.option(
     "--overlap", type=Lifetime(), default="24h", show_default=True, help="The time for which the old key still works."
 )
 @click.option("--quiet", is_flag=True, help="Print the new key alone, for scripts.")
 def rotate(key: str, overlap: timedelta, quiet: bool) -> None:  # noqa: FBT001  # Click passes flags by name.
-    """Replace KEY (its prefix or id) by a new one with the same rights; the old one works until the overlap is over.
-
-    \b
-    Example: runtally keys rotate rt_Ab3dE6gh --overlap 7d
-    """
+    """Replace KEY (its prefix or id) by a new one with the same rights; the old one works until the overlap is over."""
 
     async def work(session: AsyncSession) -> project_keys.IssuedKey:
         found = await project_keys.get_by_prefix_or_id(session, key)
@@ -145,14 +137,10 @@ def rotate(key: str, overlap: timedelta, quiet: bool) -> None:  # noqa: FBT001  
     _show(in_control(work), quiet=quiet)
 
 
-@keys.command()
+@keys.command(epilog="Example: runtally keys revoke rt_Ab3dE6gh")
 @click.argument("key")
 def revoke(key: str) -> None:
-    """Refuse KEY (its prefix or id) from now on.
-
-    \b
-    Example: runtally keys revoke rt_Ab3dE6gh
-    """
+    """Refuse KEY (its prefix or id) from now on."""
 
     async def work(session: AsyncSession) -> str:
         found = await project_keys.get_by_prefix_or_id(session, key)

@@ -27,24 +27,17 @@ HEADINGS = ("PROVIDER", "MODEL", "ABOVE TOKENS", "INPUT", "OUTPUT", "CACHED", "F
 RIGHT_ALIGNED = frozenset({"ABOVE TOKENS", "INPUT", "OUTPUT", "CACHED"})
 
 
-@click.group()
+@click.group(epilog="Example: runtally prices list --provider anthropic")
 def prices() -> None:
-    """Manage prices: sync, list, export and import.
-
-    \b
-    Example: runtally prices list --provider anthropic
-    """
+    """Manage prices: sync, list, export and import."""
 
 
-@prices.command("sync")
+@prices.command("sync", epilog="Example: runtally prices sync")
 def sync_prices() -> None:
     """Take over what is new in the installed price catalogue, and price the runs that waited for it.
 
     Prices that an admin touched stay as they are. A price that changed is closed and a new one starts now, so the cost
     of runs that have one does not change.
-
-    \b
-    Example: runtally prices sync
     """
 
     async def work(settings: Settings, database: Database) -> tuple[SyncReport, int]:
@@ -94,13 +87,9 @@ def list_prices(provider: str | None, model: str | None, limit: int, *, as_json:
         )
 
 
-@prices.command("export")
+@prices.command("export", epilog="Example: runtally prices export > prices.csv")
 def export_prices() -> None:
-    """Print all current and scheduled prices as CSV.
-
-    \b
-    Example: runtally prices export > prices.csv
-    """
+    """Print all current and scheduled prices as CSV."""
     click.echo(in_control(price_file.write), nl=False)
 
 

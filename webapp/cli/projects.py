@@ -13,23 +13,15 @@ from webapp.cli.opening import in_session, places_of, with_database
 from webapp.cli.output import echo_if_none, echo_json, json_option, record
 
 
-@click.group()
+@click.group(epilog="Example: runtally projects list")
 def projects() -> None:
-    """Projects: list, rename, hide, show, delete. A project is made by the first run that names it.
-
-    \b
-    Example: runtally projects list
-    """
+    """Projects: list, rename, hide, show, delete. A project is made by the first run that names it."""
 
 
-@projects.command("list")
+@projects.command("list", epilog="Example: runtally projects list")
 @json_option
 def list_projects(*, as_json: bool) -> None:
-    """List all projects: id, name, since when, and whether hidden.
-
-    \b
-    Example: runtally projects list
-    """
+    """List all projects: id, name, since when, and whether hidden."""
     found = in_session(registry.list_all)
     if as_json:
         echo_json(record(id=p.id, name=p.name, created_at=p.created_at, hidden_at=p.archived_at) for p in found)
@@ -40,44 +32,32 @@ def list_projects(*, as_json: bool) -> None:
         click.echo(f"{project.id:32}  {project.name:32}  since {project.created_at:%Y-%m-%d}{hidden}")
 
 
-@projects.command()
+@projects.command(epilog='Example: runtally projects rename support-agent "Support agent"')
 @click.argument("project_id", type=ID)
 @click.argument("name")
 def rename(project_id: str, name: str) -> None:
-    """Change the name that pages show; SDKs go on sending PROJECT_ID.
-
-    \b
-    Example: runtally projects rename support-agent "Support agent"
-    """
+    """Change the name that pages show; SDKs go on sending PROJECT_ID."""
     project = in_session(lambda session: registry.rename(session, OPERATOR, project_id, name))
     click.echo(f"{project_id} is now shown as {project.name}.")
 
 
-@projects.command()
+@projects.command(epilog="Example: runtally projects hide old-bot")
 @click.argument("project_id", type=ID)
 def hide(project_id: str) -> None:
-    """Hide a project from the overview; nothing is deleted and runs are still taken.
-
-    \b
-    Example: runtally projects hide old-bot
-    """
+    """Hide a project from the overview; nothing is deleted and runs are still taken."""
     in_session(lambda session: registry.hide(session, OPERATOR, project_id, system_clock()))
     click.echo(f"{project_id} is hidden; `runtally projects show` shows it again.")
 
 
-@projects.command("show")
+@projects.command("show", epilog="Example: runtally projects show old-bot")
 @click.argument("project_id", type=ID)
 def show_again(project_id: str) -> None:
-    """Show a hidden project again.
-
-    \b
-    Example: runtally projects show old-bot
-    """
+    """Show a hidden project again."""
     in_session(lambda session: registry.show_again(session, OPERATOR, project_id))
     click.echo(f"{project_id} is shown again.")
 
 
-@projects.command()
+@projects.command(epilog="Example: runtally projects delete old-bot")
 @click.argument("project_id", type=ID)
 @click.option("--yes", is_flag=True, help="Do not ask; for scripts.")
 def delete(project_id: str, yes: bool) -> None:  # noqa: FBT001  # Click passes flags by name.
@@ -85,9 +65,6 @@ def delete(project_id: str, yes: bool) -> None:  # noqa: FBT001  # Click passes 
 
     What the reporting table has of it is deleted too, here or in REPORTING_DATABASE_URL, and its files in the archive of
     ARCHIVE_URL; what a receiver at SERVICE_SYNC_URL has is not.
-
-    \b
-    Example: runtally projects delete old-bot
     """
     if not yes and click.prompt("This deletes its runs and keys for good. Type the project's id") != project_id:
         raise click.ClickException("The id does not match; nothing was deleted.")

@@ -22,16 +22,12 @@ from runtally.settings import Settings
 from webapp.cli.opening import with_database
 
 
-@click.group()
+@click.group(epilog="Example: runtally reporting verify")
 def reporting() -> None:
-    """The reporting table: prove that it has every live run.
-
-    \b
-    Example: runtally reporting verify
-    """
+    """The reporting table: prove that it has every live run."""
 
 
-@reporting.command()
+@reporting.command(epilog="Example: runtally reporting verify --repair")
 @click.option("--repair", is_flag=True, help="Queue missing or different runs for the relay.")
 @click.option(
     "--ignore-waiting",
@@ -43,9 +39,6 @@ def verify(*, repair: bool, ignore_waiting: bool) -> None:
 
     Exits with 1 if they differ. Runs that are no longer live are no difference, and archived ones are counted and added up. Metadata and prompt previews are not
     compared, because the privacy settings of the receiver may have thinned them out.
-
-    \b
-    Example: runtally reporting verify --repair
     """
 
     async def work(settings: Settings, database: Database) -> Verification:

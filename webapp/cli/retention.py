@@ -12,22 +12,14 @@ from runtally.settings import Settings, load_settings
 from webapp.cli.opening import with_database
 
 
-@click.group()
+@click.group(epilog="Example: runtally retention drop")
 def retention() -> None:
-    """Runs that are older than their project keeps them. Sums and reported runs are always kept.
-
-    \b
-    Example: runtally retention drop
-    """
+    """Runs that are older than their project keeps them. Sums and reported runs are always kept."""
 
 
-@retention.command()
+@retention.command(epilog="Example: runtally retention drop")
 def drop() -> None:
-    """Drop what is too old now, as the service does every few minutes: with ARCHIVE_URL into the archive. May be run again.
-
-    \b
-    Example: runtally retention drop
-    """
+    """Drop what is too old now, as the service does every few minutes: with ARCHIVE_URL into the archive. May be run again."""
 
     async def work(settings: Settings, database: Database) -> int:
         click.echo(

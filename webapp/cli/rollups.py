@@ -14,23 +14,16 @@ from webapp.cli.opening import with_database
 from webapp.cli.output import Progress
 
 
-@click.group()
+@click.group(epilog="Example: runtally rollups verify")
 def rollups() -> None:
-    """The sums that pages and metrics are read from: prove that they are those of the runs, and repair them.
-
-    \b
-    Example: runtally rollups verify
-    """
+    """The sums that pages and metrics are read from: prove that they are those of the runs, and repair them."""
 
 
-@rollups.command()
+@rollups.command(epilog="Example: runtally rollups verify")
 def verify() -> None:
     """Count all runs again, and compare with the rollups. Ingest may go on meanwhile.
 
     Exits with 1 at differences, and shows the first of each project.
-
-    \b
-    Example: runtally rollups verify
     """
 
     async def work(_settings: Settings, database: Database) -> int:
@@ -48,13 +41,9 @@ def verify() -> None:
         sys.exit(1)
 
 
-@rollups.command()
+@rollups.command(epilog="Example: runtally rollups rebuild")
 def rebuild() -> None:
-    """Make the rollups what they should be, while ingest and pages go on. May be run again at any time.
-
-    \b
-    Example: runtally rollups rebuild
-    """
+    """Make the rollups what they should be, while ingest and pages go on. May be run again at any time."""
 
     async def work(_settings: Settings, database: Database) -> tuple[int, int]:
         with Progress("Counting") as progress:

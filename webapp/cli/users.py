@@ -26,13 +26,9 @@ URL = click.option(
 )
 
 
-@click.group()
+@click.group(epilog="Example: runtally users create ada@example.com --role admin")
 def users() -> None:
-    """Users: create, set-role, reset, list. Their passwords are theirs to choose: they get a link.
-
-    \b
-    Example: runtally users create ada@example.com --role admin
-    """
+    """Users: create, set-role, reset, list. Their passwords are theirs to choose: they get a link."""
 
 
 @users.command()
@@ -79,15 +75,11 @@ def set_role(email: str, role: str, project_id: str | None) -> None:
     click.echo(f"{email} has no role{where} now." if role == "none" else f"{email} is {role}{where} now.")
 
 
-@users.command()
+@users.command(epilog="Example: runtally users reset ada@example.com")
 @click.argument("email")
 @URL
 def reset(email: str, url: str | None) -> None:
-    """Print a link with which EMAIL sets a new password. It works once, for 24 hours.
-
-    \b
-    Example: runtally users reset ada@example.com
-    """
+    """Print a link with which EMAIL sets a new password. It works once, for 24 hours."""
     if load_settings().oidc_only:
         raise SettingsError(
             "OIDC_ONLY turns passwords off; `runtally keys create --scope admin` makes a key to sign in with."
@@ -100,14 +92,10 @@ def reset(email: str, url: str | None) -> None:
     _show_link(url, in_control(work))
 
 
-@users.command("list")
+@users.command("list", epilog="Example: runtally users list")
 @json_option
 def list_users(*, as_json: bool) -> None:
-    """List users: address, name, role by project, last use.
-
-    \b
-    Example: runtally users list
-    """
+    """List users: address, name, role by project, last use."""
     found = in_control(accounts.list_all)
     if as_json:
         echo_json(map(_record, found))
