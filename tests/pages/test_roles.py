@@ -142,6 +142,8 @@ EVERY_KEY = {"GET /find"}
 NEEDED = {
     "GET /": Scope.METRICS_READ,
     "GET /account": NOBODY_BUT_USERS,
+    # Of users those who are in the team.
+    "GET /admin/teams/<segment:team>": NOBODY_BUT_USERS,
     "GET /breakdown": Scope.METRICS_READ,
     "GET /breakdown.csv": Scope.METRICS_READ,
     "GET /charts/<any(cost,costPerSuccess,runs,errors,failed,latency,tokens,cache):name>.json": Scope.METRICS_READ,

@@ -193,12 +193,22 @@ async def test_an_admin_makes_a_team_puts_a_project_into_it_and_deletes_it(
     assert re.search(rf"The crew\s*{team}\s*1 project\s*\$3\.00 this month", listed)
     assert f"team::{team}" in await html_of(admin, "/admin/users")
     assert page in await html_of(admin, f"/find?q={team[:12]}")
-    assert page not in await html_of(member, f"/find?q={team[:12]}")
+    stranger, _ = await invite(Role.MEMBER, project_id)
+    assert page not in await html_of(stranger, f"/find?q={team[:12]}")
+    assert page in await html_of(member, f"/find?q={team[:12]}")
     settings = f"/projects/{project_id}/settings/general"
     assert page in await html_of(admin, settings)
     assert "The crew" in await html_of(member, settings)
-    for url in ("/admin/teams", page):
-        assert (await member.get(url)).status_code == 403
+    assert (await member.get("/admin/teams")).status_code == 403
+    assert (await stranger.get(page)).status_code == 404
+    html = await html_of(member, page)
+    of_member = text_of(html)
+    assert re.search(r"Team The crew\s*\$3\.00 this month", of_member)
+    assert "25% of $12" in of_member
+    assert re.search(rf"{project_id}\s*\$3\.00 this month", of_member)
+    assert email not in of_member
+    assert 'action="/admin' not in html
+    assert html.count("<h1") == 1
 
     assert (await admin.post(f"{page}/projects/remove", form={"project": project_id})).status_code == 303
     assert await statuses(member, project_id) == (404, 404)

@@ -1,5 +1,7 @@
 """Teams: their list, and of each its projects and members."""
 
+from collections.abc import Mapping
+from decimal import Decimal
 from typing import ClassVar
 
 from msgspec import Struct
@@ -9,6 +11,7 @@ from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.access import teams, users
+from runtally.access.scopes import Scope, may
 from runtally.budgets.queries import get_use, select_spent
 from runtally.budgets.spending import read_states
 from runtally.errors import InvalidName, NotFound
@@ -21,7 +24,7 @@ from webapp.pages.admin.frame import Frame, frame
 from webapp.pages.project.budget_line import BudgetLine, budget_line
 from webapp.pages.project.budgets import StateRow, state_rows
 from webapp.rendering import Page, render, see_other
-from webapp.security import admin
+from webapp.security import admin, signed_in
 
 PATH = "/admin/teams"
 ONE = f"{PATH}/<segment:team>"
@@ -58,11 +61,12 @@ class TeamPage(Page, frozen=True):
     frame: Frame
     id: str
     name: str
+    spent: str
     month: BudgetLine | None
     states: tuple[StateRow, ...]
     """Its other budgets."""
-    projects: tuple[tuple[str, str], ...]
-    """Ids and names."""
+    projects: tuple[tuple[str, str, str], ...]
+    """Ids, names, and what each has cost this month."""
     others: tuple[tuple[str, str], ...]
     """Projects of no team."""
     members: tuple[tuple[str, str], ...]
@@ -99,9 +103,11 @@ async def create() -> ResponseReturnValue:
 
 
 @blueprint.get(ONE)
-@admin
+@signed_in
 async def team_page(team: str) -> ResponseReturnValue:
-    """Show a team."""
+    """Show a team, to its members without the forms of admins."""
+    if not may(actor(), Scope.METRICS_READ, TEAM + team):
+        raise NotFound(teams.UNKNOWN.format(team))
     return await render(await _page(team))
 
 
@@ -138,7 +144,7 @@ async def put_project(team: str) -> ResponseReturnValue:
 async def take_project(team: str) -> ResponseReturnValue:
     """Take a project out of the team."""
     project_id = trimmed((await sent_form()).value("project"))
-    if project_id in dict((await _page(team)).projects):
+    if project_id in {one[0] for one in (await _page(team)).projects}:
         await _move(project_id, None)
     return _back(team, f"{project_id} belongs to no team now.")
 
@@ -179,11 +185,15 @@ async def _list(form: Form) -> TeamsPage:
             teams.short(one.id),
             url_for("admin_teams.team_page", team=teams.short(one.id)),
             _projects(len(owned.get(one.id, ()))),
-            f"{formats.money(spent[one.id, BudgetPeriod.MONTH])} this month",
+            _spent(spent, one.id),
         )
         for one in known
     )
     return TeamsPage(frame("admin_teams.teams_list"), rows, form)
+
+
+def _spent(spent: Mapping[tuple[str, BudgetPeriod], Decimal], owner: str) -> str:
+    return f"{formats.money(spent[owner, BudgetPeriod.MONTH])} this month"
 
 
 def _projects(number: int) -> str:
@@ -203,6 +213,7 @@ async def _page(team: str) -> TeamPage:
     async with services().cells.snapshots(None) as snapshots:
         main, *others = [snapshot.reads.connection for snapshot in snapshots.every]
         use = await get_use(main, id_, services().clock(), others, owned)
+        spent = await select_spent(main, [id_], services().clock(), others, owned)
         states = await read_states(main, id_, services().clock(), services().cells.main.names, others, owned)
     listed = [(project.id, project.name) for project in await services().cells.list_projects()]
     taken = {project_id for ids in owned.values() for project_id in ids}
@@ -210,9 +221,10 @@ async def _page(team: str) -> TeamPage:
         frame("admin_teams.teams_list"),
         team,
         found.name,
+        _spent(spent, id_),
         budget_line(use) if use else None,
         state_rows(states),
-        tuple(one for one in listed if one[0] in owned.get(id_, ())),
+        tuple((*one, _spent(spent, one[0])) for one in listed if one[0] in owned.get(id_, ())),
         tuple(one for one in listed if one[0] not in taken),
         members,
         Form.showing("name", {"name": found.name}),

@@ -73,9 +73,10 @@ class GeneralPage(SettingsPage, frozen=True):
 
     retention: Retention
     may_delete: bool
-    team: str
-    """Id of the team that owns it, if one does."""
     team_name: str
+    """The team that owns it, if one does."""
+    team_url: str | None
+    """The page of the team, if the reader may see it."""
     name_form: Form
     retention_form: Form
     delete_form: Form = DELETE_FORM
@@ -175,8 +176,10 @@ async def _page(session: AsyncSession, project_id: str, *, is_locked: bool = Fal
         SECTION,
         retention,
         may(actor(), Scope.ADMIN, None),
-        teams.short(team.id) if team else "",
         team.name if team else "",
+        url_for("admin_teams.team_page", team=teams.short(team.id))
+        if team and may(actor(), Scope.METRICS_READ, team.id)
+        else None,
         Form.showing("name", {"name": project.name}),
         Form.showing("retention", {"days": days}),
     )

@@ -208,11 +208,15 @@ async def _views(reader: Actor, text: str) -> list[Result]:
 
 
 async def _teams(reader: Actor, text: str) -> list[Result]:
-    """Return the teams with this text in their name or id, whose pages are for admins."""
-    if not text or not may(reader, Scope.ADMIN, None):
+    """Return the teams with this text in their name or id, of which the reader may see the page."""
+    if not text:
         return []
     async with services().control.database.session() as session:
-        found = [one for one in await teams.list_all(session) if _has(one.name, text) or _has(one.id, text)]
+        found = [
+            one
+            for one in await teams.list_all(session)
+            if may(reader, Scope.METRICS_READ, one.id) and (_has(one.name, text) or _has(one.id, text))
+        ]
     return [
         Result("Team", one.name, path_to("admin_teams.team_page", team=teams.short(one.id))) for one in found[:SHOWN]
     ]
