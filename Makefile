@@ -1,6 +1,6 @@
 # Needs Python 3.11+ and make; everything else goes into .venv, in the versions of uv.lock.
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test test-versions container test-clients test-faults soak fuzz mutants check lighthouse bench package clients release findings fix docs site migration clean
+.PHONY: help setup run demo test test-versions cover container test-clients test-faults soak fuzz mutants check lighthouse bench package clients release findings fix docs site migration clean
 
 PYTHON ?= python3
 UV_VERSION := 0.13.8
@@ -84,6 +84,10 @@ else
 	  $(ON_POSTGRES) --numprocesses 2 --dist loadfile
 endif
 
+cover: $(VENV)/.synced-cover ## Run the tests and say which lines no test reaches, twice as long; ARGS as for test
+	@mkdir -p .coverage && $(BIN)/coverage erase
+	@$(BIN)/coverage run -m pytest $(or $(ARGS),$(ALL_TESTS)); code=$$?; $(BIN)/coverage combine --quiet && $(BIN)/coverage report; exit $$code
+
 container: $(VENV)/.synced-dev ## Build the container's image and try it, 2 min; needs buildah and podman, and without BASE=image mmdebstrap
 	@base=$(or $(BASE),$$(scripts/base_image.sh)) && BASE_IMAGE=$$base $(KEEPING_BYTECODE) $(BIN)/python -m pytest -rs tests/ops/test_container.py
 
@@ -159,7 +163,7 @@ migration: $(VENV)/.synced ## Write a migration to the models: make migration m=
 	$(BIN)/python scripts/new_migration.py "$$m"
 
 clean: ## Remove .venv and caches; the data in .data stays
-	rm -rf $(VENV) .venv-newest .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-newest .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # A Python without ensurepip (Debian's, without python3-venv) may still have a pip that installs into another's folder.
 $(BIN)/uv:
@@ -185,6 +189,10 @@ $(VENV)/.synced-dev: $(BIN)/uv uv.lock
 
 $(VENV)/.synced-fuzz: $(BIN)/uv uv.lock
 	@$(BIN)/uv sync --locked --quiet --inexact --group fuzz
+	@touch $@ $(VENV)/.synced
+
+$(VENV)/.synced-cover: $(BIN)/uv uv.lock
+	@$(BIN)/uv sync --locked --quiet --inexact --group cover
 	@touch $@ $(VENV)/.synced
 
 $(VENV)/.synced-bench: $(BIN)/uv uv.lock
