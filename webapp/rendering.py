@@ -112,6 +112,8 @@ templates.filters |= {
     "count": formats.count,
     "day": formats.day,
     "figures": figures,
+    "minute": lambda at: formats.minute(zone.local(at)),
+    "moment": lambda at: formats.moment(zone.local(at)),
     "plain": plain,
     "runs": formats.runs,
     "tokens": formats.tokens,

@@ -46,18 +46,11 @@ SECOND = timedelta(seconds=1)
 class RelayPart(Struct, frozen=True):
     """The status of the relay."""
 
-    waiting: str
-    parked: str
+    status: RelayStatus
     lag: str
     mode: str
-    failing: int
-    """Waiting runs that failed before."""
-    is_more: bool
-    """Whether more runs wait than are counted, and more may have failed."""
-    last_error: str | None
     runs: tuple[ParkedRun, ...]
     now: datetime
-    hidden: int
 
 
 async def relay_part(now: datetime) -> RelayPart:
@@ -66,18 +59,7 @@ async def relay_part(now: datetime) -> RelayPart:
     first, *others = (status for status, _ in found)
     status = sum(others, start=first)
     parked = sorted(chain(*(runs for _, runs in found)), key=lambda one: one.parked_at, reverse=True)[:SHOWN]
-    return RelayPart(
-        waiting=status.waiting_words,
-        parked=formats.count(status.parked),
-        lag=_lag(status, now),
-        mode=_mode(services().settings),
-        failing=status.failing,
-        is_more=status.is_more,
-        last_error=status.last_error,
-        runs=tuple(parked),
-        now=now,
-        hidden=status.parked - len(parked),
-    )
+    return RelayPart(status, _lag(status, now), _mode(services().settings), tuple(parked), now)
 
 
 async def _ask(cell: Cell) -> tuple[RelayStatus, list[ParkedRun]]:

@@ -20,13 +20,11 @@ from runtally.fields import trimmed
 from runtally.models.team import Team
 from runtally.models.user import Invitation, Role
 from runtally.usage.report import ListedProject
-from webapp import formats
 from webapp.addresses import join_url, server_url
 from webapp.form import Form, sent_form
 from webapp.pages.admin.frame import Frame, frame
 from webapp.rendering import Page, render, see_other
 from webapp.security import admin
-from webapp.zone import local
 
 ROLES = (
     (Role.VIEWER.value, "Viewer: reads one project"),
@@ -36,29 +34,6 @@ ROLES = (
 INVITE_FORM = Form("invite")
 
 blueprint = Blueprint("admin_users", __name__, url_prefix="/admin/users")
-
-
-class UserRow(Struct, frozen=True):
-    """A user of the list."""
-
-    id: str
-    email: str
-    name: str
-    is_admin: bool
-    is_disabled: bool
-    roles: tuple[tuple[str, str], ...]
-    """Projects and roles."""
-    seen: str
-    form: Form
-
-
-class InvitedRow(Struct, frozen=True):
-    """An invitation that was not accepted yet."""
-
-    id: str
-    email: str
-    role: str
-    expires: str
 
 
 class ShownLink(Struct, frozen=True):
@@ -76,14 +51,19 @@ class UsersPage(Page, frozen=True):
     tab_title: ClassVar[str] = "Users"
 
     frame: Frame
-    users: tuple[UserRow, ...]
-    invited: tuple[InvitedRow, ...]
+    users: Sequence[Account]
+    invited: Sequence[Invitation]
+    now: datetime
     projects: tuple[tuple[str, str], ...]
     link: ShownLink | None = None
     form: Form = INVITE_FORM
     refusal: Form = INVITE_FORM
     """Why what was to be done with a user was not."""
     roles: tuple[tuple[str, str], ...] = ROLES
+
+    def form_of(self, account: Account) -> Form:
+        """Return the form of a user's roles."""
+        return _stored_role(account, None)
 
 
 @blueprint.get("")
@@ -214,8 +194,9 @@ async def _page(session: AsyncSession) -> UsersPage:
     now = services().clock()
     return UsersPage(
         frame=frame("admin_users.users_list"),
-        users=tuple(_row(account, now) for account in await users.list_all(session)),
-        invited=tuple(_invited(invitation) for invitation in await invitations.pending(session, now)),
+        users=await users.list_all(session),
+        invited=await invitations.pending(session, now),
+        now=now,
         projects=_choices(await services().cells.list_projects(), await teams.list_all(session)),
     )
 
@@ -227,32 +208,8 @@ def _choices(projects: Sequence[ListedProject], of_teams: Sequence[Team]) -> tup
     return (("", "Choose a project or team"), *more, *named)
 
 
-def _row(account: Account, now: datetime) -> UserRow:
-    user = account.user
-    return UserRow(
-        id=str(user.id),
-        email=user.email,
-        name=user.name,
-        is_admin=user.is_admin,
-        is_disabled=user.disabled_at is not None,
-        roles=tuple((project_id, role.value) for project_id, role in account.roles.items()),
-        seen=f"seen {formats.ago(user.seen_at, now)}" if user.seen_at else "not seen yet",
-        form=_stored_role(account, None),
-    )
-
-
 def _stored_role(account: Account, project_id: str | None) -> Form:
     """Return the form of the user's role in a project, whose version is that of all their roles."""
     role = Role.ADMIN if account.user.is_admin else account.roles.get(project_id or "")
     values = {"role": role.value} if role else {}
     return Form.showing(f"role-{account.user.id}", values, of=(account.user.is_admin, sorted(account.roles.items())))
-
-
-def _invited(invitation: Invitation) -> InvitedRow:
-    role, project_id = invitation.role or "", invitation.project_id
-    return InvitedRow(
-        str(invitation.id),
-        invitation.email or "",
-        f"{role} of {project_id}" if project_id else role,
-        formats.minute(local(invitation.expires_at)),
-    )

@@ -47,21 +47,6 @@ class TargetRow(Struct, frozen=True):
     """What its button does."""
 
 
-class LogRow(Struct, frozen=True):
-    """A delivery: of what, where to, and how it went."""
-
-    alert_id: str
-    target_id: str
-    title: str
-    to: str
-    when: str
-    state: str
-    answer: str
-    is_failing: bool
-    """Whether the last try failed; there may be further ones."""
-    is_given_up: bool
-
-
 class AddedChannel(Struct, frozen=True):
     """A channel that was just added, with the secret that signs what it sends: here once, and never again."""
 
@@ -73,24 +58,34 @@ class AlertsPart(Struct, frozen=True):
     """The alert targets and log on the settings page."""
 
     targets: tuple[TargetRow, ...]
-    log: tuple[LogRow, ...]
-    is_under_way: bool
-    """Whether a delivery is about to be sent, so that the log should be refreshed soon."""
-    has_mail: bool
+    log: Sequence[tuple[AlertDelivery, Alert, AlertTarget]]
+    """Deliveries: of what, where to, and how it went."""
+    channels: Channels
+    now: datetime
     channel_form: Form = CHANNEL_FORM
     may_skip_test: bool = False
     """Whether only the test of the form's target failed, so that it can be added without a test."""
     added: AddedChannel | None = None
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a delivery is about to be sent, so that the log should be refreshed soon."""
+        return any(not (one.delivered_at or one.parked_at or one.answer) for one, _, _ in self.log)
+
+    def address_of(self, target: AlertTarget) -> str:
+        return self.channels[target.kind].mask(target.address)
+
+    def state_of(self, delivery: AlertDelivery) -> str:
+        return _state(delivery)
+
+    def is_given_up(self, delivery: AlertDelivery) -> bool:
+        """What was held back goes out once the address is confirmed."""
+        return delivery.parked_at is not None and delivery.answer != UNCONFIRMED
+
 
 async def alerts_part(session: AsyncSession, project_id: str, channels: Channels, now: datetime) -> AlertsPart:
-    log = await targets.list_deliveries(session, project_id)
-    return AlertsPart(
-        targets=tuple(_target(target, channels) for target in await targets.list_targets(session, project_id)),
-        log=_log(log, channels, now),
-        is_under_way=any(_is_first_try(delivery) for delivery, _, _ in log),
-        has_mail=channels.has_mail,
-    )
+    rows = tuple(_target(target, channels) for target in await targets.list_targets(session, project_id))
+    return AlertsPart(rows, await targets.list_deliveries(session, project_id), channels, now)
 
 
 async def add_channel(
@@ -139,26 +134,6 @@ async def sent_trial(editor: TargetEditor, session: AsyncSession, target: AlertT
     return f"{what.capitalize()} was sent a moment ago; wait {pause} for the next."
 
 
-def _log(
-    log: Sequence[tuple[AlertDelivery, Alert, AlertTarget]], channels: Channels, now: datetime
-) -> tuple[LogRow, ...]:
-    return tuple(
-        LogRow(
-            str(alert.id),
-            str(target.id),
-            alert.title,
-            channels[target.kind].mask(target.address),
-            formats.ago(alert.created_at, now),
-            _state(delivery),
-            delivery.answer or "",
-            is_failing=delivery.delivered_at is None and delivery.answer is not None,
-            # What was held back goes out once the address is confirmed.
-            is_given_up=delivery.parked_at is not None and delivery.answer != UNCONFIRMED,
-        )
-        for delivery, alert, target in log
-    )
-
-
 def _state(delivery: AlertDelivery) -> str:
     tries = "1 try" if delivery.attempts == 1 else f"{delivery.attempts} tries"
     if delivery.is_open is False:
@@ -183,10 +158,6 @@ def _closing_state(delivery: AlertDelivery, tries: str) -> str:
     if delivery.attempts == 0 or delivery.answer is None:
         return "over, resolving the incident"
     return f"over, {tries} to resolve the incident, the next at {formats.clock(local(delivery.due_at))}"
-
-
-def _is_first_try(delivery: AlertDelivery) -> bool:
-    return delivery.delivered_at is None and delivery.parked_at is None and delivery.answer is None
 
 
 class AlertsPage(SettingsPage, frozen=True):

@@ -42,19 +42,6 @@ PERMISSIONS = (
 blueprint = Blueprint("project_keys", __name__)
 
 
-class KeyRow(Struct, frozen=True):
-    """A key of the list; the key itself is nowhere."""
-
-    id: str
-    name: str | None
-    prefix: str
-    permissions: str
-    state: str
-    used: str
-    created: str
-    is_active: bool
-
-
 class ShownKey(Struct, frozen=True):
     """A key that was just made: here once, and never again."""
 
@@ -70,8 +57,9 @@ class KeysPage(SettingsPage, frozen=True):
 
     fragment: ClassVar[str] = "project/settings/keys.html"
 
-    keys: tuple[KeyRow, ...]
-    ended_keys: tuple[KeyRow, ...]
+    keys: tuple[ApiKey, ...]
+    ended_keys: tuple[ApiKey, ...]
+    now: datetime
     form: Form
     permissions: tuple[tuple[str, str, str], ...]
     """The permissions of a new key: value, name and meaning."""
@@ -80,6 +68,16 @@ class KeysPage(SettingsPage, frozen=True):
     new: ShownKey | None = None
     expiries: tuple[tuple[str, str], ...] = EXPIRIES
     overlaps: tuple[tuple[str, str], ...] = OVERLAPS
+
+    def permissions_of(self, key: ApiKey) -> str:
+        return _named(key.scopes)
+
+    def state_of(self, key: ApiKey) -> str:
+        if key.revoked_at is not None:
+            return f"revoked {formats.day(local(key.revoked_at))}"
+        if key.expires_at is None:
+            return "active"
+        return f"{'active until' if key.expires_at > self.now else 'expired'} {formats.minute(local(key.expires_at))}"
 
 
 @blueprint.get(PATH)
@@ -166,13 +164,14 @@ def _chosen(sent: str, choices: tuple[tuple[str, str], ...], unit: timedelta) ->
 async def _page(session: AsyncSession, cell: AsyncSession, project_id: str) -> KeysPage:
     """Return the page. Raises `NotFound`."""
     project, now = await projects.get(cell, project_id), services().clock()
-    rows = [_row(key, now) for key in await keys.of_project(session, project_id)]
+    rows = await keys.of_project(session, project_id)
     permissions = _offered_permissions()
     return KeysPage(
         project,
         SECTION,
-        keys=tuple(row for row in rows if row.is_active),
-        ended_keys=tuple(row for row in rows if not row.is_active),
+        keys=tuple(key for key in rows if is_active(key, now)),
+        ended_keys=tuple(key for key in rows if not is_active(key, now)),
+        now=now,
         form=Form("key", {"scopes": permissions[0][:1], "expires": ("90",)}),
         permissions=permissions,
         takes_project_keys=services().settings.ingest_project_keys,
@@ -201,24 +200,3 @@ def _shown(issued: IssuedKey, server_url: str, replaces: ApiKey | None = None) -
 def _named(scopes: Collection[str]) -> str:
     """Name what a key may do, in the order of the form."""
     return ", ".join(name for scope, name, _ in PERMISSIONS if scope in scopes)
-
-
-def _state(key: ApiKey, now: datetime) -> str:
-    if key.revoked_at is not None:
-        return f"revoked {formats.day(local(key.revoked_at))}"
-    if key.expires_at is None:
-        return "active"
-    return f"{'active until' if key.expires_at > now else 'expired'} {formats.minute(local(key.expires_at))}"
-
-
-def _row(key: ApiKey, now: datetime) -> KeyRow:
-    return KeyRow(
-        id=str(key.id),
-        name=key.name,
-        prefix=key.prefix,
-        permissions=_named(key.scopes),
-        state=_state(key, now),
-        used=formats.ago(key.last_used_at, now) if key.last_used_at else "never",
-        created=formats.day(local(key.created_at)),
-        is_active=is_active(key, now),
-    )

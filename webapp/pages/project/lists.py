@@ -3,7 +3,7 @@
 Each has a form for another one, and a button that takes one away.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import ClassVar
@@ -21,9 +21,9 @@ from runtally.access import notes as project_notes
 from runtally.access import projects
 from runtally.errors import Detail, InvalidNameRule, InvalidNote, InvalidTrackedKey, StoreUnavailable
 from runtally.models.dimension import MAX_TRACKED_KEYS, KeyState
-from runtally.models.project import NameStorage
+from runtally.models.project import NameStorage, Note
 from runtally.usage.dimensions import canonical_key
-from webapp import formats, zone
+from webapp import zone
 from webapp.form import Form, sent_form
 from webapp.pages.project.settings import PATH, SettingsPage, back_to
 from webapp.rendering import render
@@ -53,22 +53,12 @@ async def _shown(
         return await render(await page_of(session, project_id))
 
 
-class NoteRow(Struct, frozen=True):
-    """A note of the list."""
-
-    id: int
-    at: str
-    text: str
-    tag: str | None
-    author: str
-
-
 class NotesPage(SettingsPage, frozen=True):
     """The notes of a project."""
 
     fragment: ClassVar[str] = "project/settings/notes.html"
 
-    rows: tuple[NoteRow, ...]
+    rows: Sequence[Note]
     zone: str
     """The zone of the form's time, in words."""
     form: Form = NOTE_FORM
@@ -122,11 +112,7 @@ def _moment(text: str) -> datetime | None:
 async def _notes_page(session: AsyncSession, project_id: str) -> NotesPage:
     """Return the page. Raises `NotFound`."""
     project = await projects.get(session, project_id)
-    rows = tuple(
-        NoteRow(one.id or 0, formats.moment(zone.local(one.at)), one.text, one.tag, one.author)
-        for one in await project_notes.list_latest(session, project_id)
-    )
-    return NotesPage(project, NOTES, rows, zone.words())
+    return NotesPage(project, NOTES, await project_notes.list_latest(session, project_id), zone.words())
 
 
 class NamesPage(SettingsPage, frozen=True):

@@ -1,11 +1,11 @@
 """Shared links and public badges of a project, and the first page of a reader without an account."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import ClassVar
 from urllib.parse import parse_qsl, urlencode
 from uuid import UUID
 
-from msgspec import Struct
 from msgspec.structs import replace
 from quart import Blueprint, Response, request
 from quart.typing import ResponseReturnValue
@@ -19,13 +19,12 @@ from runtally.access.shared_links import OpenLink
 from runtally.audit import Actor, ActorKind
 from runtally.errors import InvalidCredentials, InvalidLink, InvalidName, PasswordsBusy, RateLimited
 from runtally.models.project import SharedLink
-from webapp import formats, sessions
+from webapp import sessions
 from webapp.addresses import address_of, here, path_to, url_of
 from webapp.form import Form, sent_form
 from webapp.pages.project.settings import PATH, SettingsPage, back_to
 from webapp.rendering import Page, render, render_refused, see_other
 from webapp.security import project_editor
-from webapp.zone import local
 
 blueprint = Blueprint("shared_links", __name__)
 
@@ -37,28 +36,24 @@ REOPENED_FOR = timedelta(days=30)
 GONE = "This link has expired or was removed. Ask the person who sent it for a new one."
 
 
-class LinkRow(Struct, frozen=True):
-    """A link of the project."""
-
-    id: str
-    name: str
-    address: str
-    state: str
-    has_password: bool
-    created: str
-    is_open: bool
-
-
 class SharingPage(SettingsPage, frozen=True):
     """Who sees the project without an account: its links, and its badges."""
 
     fragment: ClassVar[str] = "project/settings/sharing.html"
 
-    links: tuple[LinkRow, ...]
+    links: Sequence[SharedLink]
+    now: datetime
     here: str | None
     """The page that is shared: what its query chooses, the links choose."""
     form: Form = FORM
     expiries: tuple[tuple[str, str], ...] = EXPIRIES
+
+    def is_open(self, link: SharedLink) -> bool:
+        return link.expires_at is None or link.expires_at > self.now
+
+    def address_of(self, link: SharedLink) -> str:
+        query = dict(parse_qsl((self.here or "").partition("?")[2]))
+        return url_of(address_of("shared_links.open_link", query, token=link.token))
 
 
 class OpeningPage(Page, frozen=True):
@@ -213,23 +208,4 @@ async def _page(session: AsyncSession, cell: AsyncSession, project_id: str) -> S
     project, now = await projects.get(cell, project_id), services().clock()
     links = await shared_links.list_links(session, project_id)
     shared = request.args.get("here")
-    return SharingPage(project, SECTION, tuple(_row(link, shared or "", now) for link in links), shared)
-
-
-def _row(link: SharedLink, shared: str, now: datetime) -> LinkRow:
-    is_open = link.expires_at is None or link.expires_at > now
-    if link.expires_at is None:
-        state = "never expires"
-    else:
-        state = f"{'expires' if is_open else 'expired'} {formats.day(local(link.expires_at))}"
-    return LinkRow(
-        id=str(link.id),
-        name=link.name,
-        address=url_of(
-            address_of("shared_links.open_link", dict(parse_qsl(shared.partition("?")[2])), token=link.token)
-        ),
-        state=state,
-        has_password=link.password_hash is not None,
-        created=f"created {formats.ago(link.created_at, now)} by {link.created_by}",
-        is_open=is_open,
-    )
+    return SharingPage(project, SECTION, links, now, shared)
