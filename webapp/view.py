@@ -28,10 +28,10 @@ from runtally.usage.dimensions import (
 from runtally.usage.filter import ALL_RUNS, NAMES, Period, RunFilter
 from runtally.usage.window import CustomRange, Range, TimeRange, Window
 from webapp.addresses import address_of
-from webapp.charts.metrics import Metric
+from webapp.charts.metrics import Metric, name_of
 from webapp.charts.series import range_name
 from webapp.project_pages import GROUPED, OVERVIEW, RUNS, TABLES, ProjectPage
-from webapp.words import NOT_IN_CHARTS
+from webapp.words import NOT_IN_CHARTS, in_sentence
 from webapp.zone import Calendar, calendar_in, in_utc
 
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -94,10 +94,13 @@ class View(Struct, frozen=True):
                 "This link shows no users, sessions, traces, keys, tags or metadata; runs are grouped by model, without filters."
             )
             by, run_filter = MODEL, ALL_RUNS
+        if metric is not (known := metric.in_groups_by(by)) and by is not None:
+            shown = f"instead of {name_of(metric).lower()} this is {name_of(known).lower()}."
+            notes.append(f"Of the runs of one {in_sentence(by)} all failed, or none: {shown}")
         return cls(
             project_id,
             range_,
-            metric,
+            known,
             by,
             run_filter,
             query.get("live") == "1",
@@ -111,7 +114,9 @@ class View(Struct, frozen=True):
         # What is shown of a calendar range may be wider than it is; another range is not of the calendar.
         if "range" in changes and not (self.calendar and isinstance(changes["range"], CustomRange)):
             changes = {"calendar": None, **changes}
-        return replace(self, **changes)
+        found = replace(self, **changes)
+        metric = found.metric.in_groups_by(found.by)
+        return found if metric is found.metric else replace(found, metric=metric)
 
     def in_calendar(self, calendar: Calendar) -> "View":
         """Return the same view of a calendar range."""

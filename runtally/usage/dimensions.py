@@ -82,6 +82,8 @@ USER = Dimension("user", "nullif(user_id, '')", "user_id", tracked_as="user")
 TAGS = Dimension("tags", "tags", "tag", tracked_as="tags", is_list=True)
 
 BY_MODEL = (PROVIDER, MODEL)
+OF_OUTCOME = frozenset({STATUS.filter_field, ERROR_CODE.filter_field})
+"""The fields of what a run came to: where one of them is known, all of the runs failed, or none."""
 DIMENSIONS: Mapping[str, Dimension] = {
     one.name: one
     for one in (

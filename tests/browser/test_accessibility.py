@@ -27,7 +27,7 @@ PAGES = {
     "what if at rest": f"/projects/{PROJECT}/costs",
     "what if": f"/projects/{PROJECT}/costs?provider=acme&model=acme-large",
     "overview narrowed": "/?model=gpt-large&sort=-name&q=browser",
-    "groups as lines": f"/projects/{PROJECT}?by=errorCode&metric=errors",
+    "groups as lines": f"/projects/{PROJECT}?by=provider&metric=errors",
     "breakdown": f"/breakdown?project={PROJECT}&sort=runs&names=grouped",
     "experiments": "/experiments",
     "experiment": f"/experiments/{PROJECT}/{EXPERIMENT}",

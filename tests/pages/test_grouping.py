@@ -129,6 +129,33 @@ async def test_every_figure_is_told_apart_by_every_dimension(
     assert "per 6 hours" in html or "per day" in html
 
 
+@pytest.mark.parametrize("by", ["status", "errorCode"])
+async def test_rates_of_outcomes_are_not_offered_for_groups_by_outcome(reader: Browser, project: str, by: str) -> None:
+    page, of_rates = f"/projects/{project}?range=30d&by={by}", (("errors", "failed"), ("costPerSuccess", "cost"))
+
+    for metric, known in of_rates:
+        html = await html_of(reader, f"{page}&metric={metric}")
+        assert "all failed, or none" in text_of(html)
+        assert f"/charts/{known}.json" in html
+        offered = await html_of(reader, f"{page}&metric={known}")
+        assert "all failed, or none" not in text_of(offered)
+        assert f"metric={metric}" not in offered
+    assert "metric=errors" in await html_of(reader, f"/projects/{project}?range=30d&metric=failed")
+
+    rates = ("Error rate", "Per success")
+    for shown in (by, "model"):
+        table = await html_of(reader, f"/breakdown?project={project}&range=30d&by={shown}")
+        head = text_of(table[table.index("<thead") : table.index("</thead>")])
+        assert [rate in head for rate in rates] == [shown == "model"] * 2
+    compared = f"/projects/{project}/compare?range=30d&a.model="
+    models = text_of(await html_of(reader, f"{compared}acme-large"))
+    outcomes = text_of(await html_of(reader, f"{compared}acme-large&b.status=failed"))
+    for figure in ("Error rate", "Cost per success"):
+        assert figure in models
+        assert figure not in outcomes
+    assert "Cost per run" in outcomes
+
+
 @pytest.mark.parametrize(
     "by", ["provider", "status", "errorCode", "user", "session", "metadata.feature", "metadata.colour"]
 )

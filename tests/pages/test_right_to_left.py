@@ -70,7 +70,7 @@ def _paths(app: object) -> list[str]:
         *paths,
         *(f"{path}?project={NAME}&{narrowed}" for path in ("/", "/breakdown", "/runs")),
         f"/projects/{NAME}?{narrowed}",
-        f"/projects/{NAME}?range=30d&metric=errors&by=errorCode",
+        f"/projects/{NAME}?range=30d&metric=failed&by=errorCode",
         f"/projects/{NAME}/errors?range=30d",
         f"/projects/{NAME}/speed?range=30d",
         f"/projects/{NAME}/cache?range=30d",

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from runtally.usage.dimensions import OF_OUTCOME, Dimension
 from runtally.usage.summary import Point
 from runtally.usage.totals import Totals
 from webapp import formats
@@ -38,6 +39,11 @@ class Metric(StrEnum):
         """The figures that belong to the same one, itself included."""
         return tuple(metric for metric in Metric if metric.kpi is self.kpi)
 
+    def in_groups_by(self, dimension: Dimension | None) -> "Metric":
+        """Return the figure, or the one of its family that groups by outcome differ in."""
+        is_of_outcome = dimension is not None and dimension.filter_field in OF_OUTCOME
+        return _OF_OUTCOMES.get(self, self) if is_of_outcome else self
+
     @property
     def is_sum(self) -> bool:
         """Whether groups of the metric add up and are stacked as bars; others are drawn as lines."""
@@ -49,6 +55,7 @@ _KPIS = {
     Metric.FAILED: Metric.ERRORS,
     Metric.CACHE: Metric.TOKENS,
 }
+_OF_OUTCOMES = {Metric.ERRORS: Metric.FAILED, Metric.COST_PER_SUCCESS: Metric.COST}
 
 
 class Sum(Struct, frozen=True):

@@ -13,7 +13,7 @@ from runtally.pricing.cost import Price
 from runtally.pricing.providers import canonical
 from runtally.runs.values import Latencies
 from runtally.units import INPUT, OUTPUT
-from runtally.usage.dimensions import BY_MODEL, MODEL, NO_VALUE, OTHER, PROVIDER, Dimension
+from runtally.usage.dimensions import BY_MODEL, MODEL, NO_VALUE, OF_OUTCOME, OTHER, PROVIDER, Dimension
 from runtally.usage.sketch import Sketch, merged, percentile
 from runtally.usage.summary import Summary
 from runtally.usage.totals import NO_RUNS, Totals
@@ -174,12 +174,15 @@ def table_of_groups(  # noqa: PLR0913  # What the table shows, and how.
     per_success = formats.column_unit_money(usd for totals in priced if (usd := cost_per_success(totals)) is not None)
     p95 = formats.column_duration(group.p95_ms or None for group in every)
     url_of = value_urls(view.at(OVERVIEW), shown.dimension)
+    is_by_outcome = shown.dimension.filter_field in OF_OUTCOME
 
     def error_rate(group: Group) -> str:
         return formats.percent(group.totals.error_rate) if group.totals.runs else formats.NOTHING
 
     def head(group: Group) -> Head:
-        summary = f"{formats.runs(group.totals.runs)} · {error_rate(group)} errors"
+        summary = formats.runs(group.totals.runs)
+        if not is_by_outcome:
+            summary += f" · {error_rate(group)} errors"
         if group is total:
             return Head(name="Total", summary=summary)
         recorded, *others = sorted(group.recorded)
@@ -219,6 +222,8 @@ def table_of_groups(  # noqa: PLR0913  # What the table shows, and how.
         Column(sorts["errors"], error_rate),
         Column(sorts["latency"], lambda row: p95(row.p95_ms or None)),
     )
+    if is_by_outcome:
+        columns = tuple(one for one in columns if one.title not in {sorts["perSuccess"], sorts["errors"]})
     if has_budgets:
         columns = (*columns, Column("Budget", lambda row: _budget(row, view, shown.dimension), "fold"))
     return table_of(sorts["name"], head, columns, groups, total)

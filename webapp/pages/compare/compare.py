@@ -14,7 +14,7 @@ from runtally.access.scopes import Scope, demand
 from runtally.errors import DimensionNotTracked
 from runtally.runs.compare import ComparedRuns, have_runs_in_common, read_runs
 from runtally.usage import masking
-from runtally.usage.dimensions import KEY, NO_VALUE, OTHER
+from runtally.usage.dimensions import KEY, NO_VALUE, OF_OUTCOME, OTHER
 from runtally.usage.read import read_totals
 from runtally.usage.reader import UsageReader
 from runtally.usage.snapshots import Snapshots
@@ -129,7 +129,9 @@ async def _page(snapshots: Snapshots, shown: Comparison, now: datetime) -> Compa
         group_menu=group_menu(view, await select_tracked_keys(connection, project_id)),
         chips=chips_of(view, names),
     )
-    rows = rows_of(compared[0], compared[1]) if any(side.totals.runs for side in compared) else ()
+    by_outcome = any(not OF_OUTCOME.isdisjoint(shown.filter_of(side).narrowed) for side in shown.sides)
+    is_any = any(side.totals.runs for side in compared)
+    rows = rows_of(*compared, are_of_one_outcome=by_outcome) if is_any else ()
     return ComparePage(
         frame=replace(frame, live=None),
         by=words.label_of(shown.dimension),

@@ -163,12 +163,18 @@ class Row(Struct, frozen=True):
     span: Span | None = None
 
 
-def rows_of(first: ComparedRuns, second: ComparedRuns) -> tuple[Row, ...]:
-    """Return the sums, of which nothing is chance, and then the figures that chance has a part in."""
+_OF_OUTCOMES = {Figure.ERROR_RATE, Figure.COST_PER_SUCCESS}
+
+
+def rows_of(first: ComparedRuns, second: ComparedRuns, *, are_of_one_outcome: bool = False) -> tuple[Row, ...]:
+    """Return the sums, of which nothing is chance, and then the figures that chance has a part in.
+
+    Where the runs of a side are chosen by their outcome, rates of outcomes say nothing.
+    """
     return (
         _sum("Runs", first, second, lambda row: Decimal(row.totals.runs), lambda number: formats.count(int(number))),
         _sum("Cost", first, second, lambda row: row.totals.cost_usd, formats.money),
-        *(_row(figure, first, second) for figure in Figure),
+        *(_row(one, first, second) for one in Figure if not (are_of_one_outcome and one in _OF_OUTCOMES)),
     )
 
 

@@ -337,7 +337,7 @@ def _heading(view: View) -> str:
 
 
 def _variants(view: View) -> tuple[Choice, ...]:
-    family = view.metric.family
+    family = [one for one in view.metric.family if one.in_groups_by(view.by) is one]
     if len(family) == 1:
         return ()
     return tuple(Choice(VARIANTS[one], view.replace(metric=one).url, one is view.metric) for one in family)

@@ -80,6 +80,7 @@ async def read_chart(reader: UsageReader, metric: Metric, view: View, *, has_rel
     Raises `DimensionNotTracked`.
     """
     view, window = view.replace(metric=metric), view.window(reader.now)
+    metric = view.metric
     before = window.previous(reader.now)
     is_fair = metric.is_sum and await is_comparable(reader.snapshots, before, view.project_id, view.filter)
     has_lines = not metric.is_sum or view.project_id is not None
