@@ -4,21 +4,21 @@ The figures come from the sums that are kept where these tell them, else from fe
 Confidence intervals are computed as for experiments. Sums do not contain the spread of costs and tokens; it is estimated from the newest runs.
 """
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from operator import mul
 from typing import NamedTuple
 
 from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked
 from runtally.experiments import estimate
 from runtally.experiments.estimate import P50, P95, Difference, Estimate
-from runtally.money import from_pico
+from runtally.money import USD_DECIMALS, from_pico
 from runtally.usage.conditions import Conditions
 from runtally.usage.dimensions import SESSION
 from runtally.usage.filter import RunFilter
-from runtally.usage.groups.groups import Values, read_groups, read_values, read_whole_latencies
+from runtally.usage.groups.groups import read_groups, read_values, read_whole_latencies
 from runtally.usage.groups.rows import MAX_RUNS_READ, GroupRowReader
 from runtally.usage.plan import GroupQuestion, LatencyDetail
 from runtally.usage.sketch import Latencies, percentiles_of_all
@@ -164,8 +164,8 @@ async def read_runs(snapshots: Snapshots, run_filter: RunFilter, timeline: Timel
         refused = error.message
     if sessions is not None and sessions.runs < totals.runs:
         sessions, refused = None, "On some days there are more sessions than sums are kept of."
-    if sessions is not None and sessions.ranks:
-        _add(Figure.COST_PER_SESSION, *await asyncio.to_thread(_per_session, sessions), values, estimates)
+    if sessions is not None and sessions.measures:
+        _add(Figure.COST_PER_SESSION, *_per_session(sessions.measures), values, estimates)
     latencies = await read_whole_latencies(reader, question)
     if latencies is not None and latencies.sketches:
         for figure, rank in ((Figure.P50_LATENCY, P50), (Figure.P95_LATENCY, P95)):
@@ -176,7 +176,7 @@ async def read_runs(snapshots: Snapshots, run_filter: RunFilter, timeline: Timel
         values,
         estimates,
         sampled=len(sample),
-        sessions=None if sessions is None else len(sessions.ranks),
+        sessions=None if sessions is None else len(sessions.measures),
         sessions_refused=refused,
         has_latencies=latencies is not None,
     )
@@ -200,10 +200,13 @@ def _ratios(totals: Totals, sample: Sequence[SampledRun]) -> tuple[dict[Figure, 
     return values, estimates
 
 
-def _per_session(sessions: Values) -> tuple[float, Estimate | None]:
-    costs = [float(from_pico(rank.measure)) for rank in sessions.ranks]
-    value = float(from_pico(sum(rank.measure for rank in sessions.ranks))) / len(costs)
-    return value, estimate.ratio(value, [(cost, 1.0) for cost in costs], len(costs))
+def _per_session(costs: Sequence[int]) -> tuple[float, Estimate | None]:
+    """Return the mean of costs in pico-dollars; there may be very many, of whose whole numbers nothing is lost."""
+    count, total = len(costs), sum(costs)
+    value = float(from_pico(total)) / count
+    spread = count * sum(map(mul, costs, costs)) - total * total
+    variance = spread / (count * max(count - 1, 1)) / 10 ** (2 * USD_DECIMALS)
+    return value, estimate.mean(value, variance, count)
 
 
 def _percentile(latencies: Latencies, rank: float) -> Estimate:

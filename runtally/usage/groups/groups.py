@@ -4,7 +4,6 @@ The memo has the answers of closed days, so that only the time since is read. Fi
 are read, then the sums of those with the highest rank, and of all others as one.
 """
 
-import asyncio
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -17,7 +16,7 @@ from runtally.usage import masking
 from runtally.usage.groups.derived import named_rows, ranks_of
 from runtally.usage.groups.parts import GroupLatencies, Part, parts_of
 from runtally.usage.groups.queries import GroupRows
-from runtally.usage.groups.ranks import Rank, Ranks, added, highest
+from runtally.usage.groups.ranks import Name, Ranks, highest
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.groups.slices import SliceKey
 from runtally.usage.plan import Group, GroupQuestion, LatencyDetail, TooManyGroups
@@ -67,9 +66,9 @@ class GroupAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """The ranks of all values of a dimension, without their names."""
+    """The measure of each value of a dimension, with money in pico-dollars, without their names."""
 
-    ranks: tuple[Rank, ...]
+    measures: tuple[int, ...]
     runs: int
     """The runs with these values and without any; fewer than all runs where some values have no sums of their own."""
 
@@ -145,7 +144,7 @@ async def _answer(question: GroupQuestion, parts: Sequence[Part]) -> GroupAnswer
 
 
 async def read_values(reader: GroupRowReader, question: GroupQuestion, runs: int) -> Values:
-    """Read the rank of every value of the dimension that a question groups by; there are no more of them than its runs.
+    """Read the measure of every value of the dimension that a question groups by; there are no more of them than its runs.
 
     Raises `DimensionNotTracked` where too many runs would have to be read, or too many values.
     """
@@ -156,14 +155,19 @@ async def read_values(reader: GroupRowReader, question: GroupQuestion, runs: int
             raise DimensionNotTracked(
                 f"There are more than {MAX_VALUES_READ:,} values of {names}: ask for a shorter time."
             )
-    return await asyncio.to_thread(_values_of, await reader.reads.each([part.ranks(question) for part in parts]))
+    return _values_of(await reader.reads.each([part.ranks(question) for part in parts]))
 
 
 def _values_of(found: Sequence[Ranks]) -> Values:
-    groups = {group for ranks in found for group in ranks.groups}
-    ranks = {group: added([one.rank(group) for one in found]) for group in groups}
-    runs = sum(rank.runs for rank in ranks.values())
-    return Values(tuple(rank for group, rank in ranks.items() if None not in group), runs)
+    measures: dict[Name, int] = {}
+    for ranks in found:
+        # Few of very many values have runs in several parts of the time.
+        shared = {name: measures[name] for name in measures.keys() & ranks.places.keys()}
+        measures.update(zip(ranks.places, ranks.measures, strict=True))
+        for name, measure in shared.items():
+            measures[name] += measure
+    measures.pop(None, None)
+    return Values(tuple(measures.values()), sum(sum(ranks.runs) for ranks in found))
 
 
 async def read_whole_latencies(reader: GroupRowReader, question: GroupQuestion) -> Latencies | None:

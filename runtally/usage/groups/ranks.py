@@ -69,19 +69,6 @@ class Ranks:
             runs.insert(place, rank.runs)
         return Ranks.sorted(names, measures, runs)
 
-    def rank(self, group: Group) -> Rank:
-        """Return the rank of a group; zero if it has no runs."""
-        place = self.places.get(_name(group))
-        return _NO_RUNS if place is None else Rank(self.measures[place], self.runs[place])
-
-    @property
-    def groups(self) -> list[Group]:
-        """All groups, the one with the highest rank first."""
-        return list(map(_group, self.places))
-
-
-_NO_RUNS = Rank()
-
 
 def highest(ranks: Sequence[Ranks], limit: int) -> tuple[Group, ...]:
     """Return the groups with the highest rank over several time ranges together.
@@ -139,11 +126,6 @@ def _named(ranks: Ranks) -> Iterator[tuple[Name, int]]:
 
 def _may_be_named(name: Name) -> bool:
     return OTHER_NAME not in name if isinstance(name, tuple) else name != OTHER_NAME
-
-
-def added(ranks: Sequence[Rank]) -> Rank:
-    """Return the rank of a group in several times together."""
-    return Rank(sum(rank.measure for rank in ranks), sum(rank.runs for rank in ranks))
 
 
 def _order(name: Name, measure: int, runs: int) -> tuple[Any, ...]:

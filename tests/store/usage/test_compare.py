@@ -137,6 +137,20 @@ async def test_intervals_are_those_that_experiments_have(own: Database, project_
     assert (p95.low, p95.value) == pytest.approx((latencies[low], latencies[middle]), rel=0.01)
     assert p95.high == (pytest.approx(latencies[high], rel=0.01) if high < len(latencies) else float("inf"))
 
+    # Each session is of several parts of the time.
+    of_sessions = dict.fromkeys((run.session_id for run in kept if run.session_id), Decimal(0))
+    for run in kept:
+        if run.session_id:
+            of_sessions[run.session_id] += run.cost_usd or 0
+    pairs = [(float(cost), 1.0) for cost in of_sessions.values()]
+    expected = estimate.ratio(sum(cost for cost, _ in pairs) / len(pairs), pairs, len(pairs))
+    assert expected is not None
+    per_session = found[Figure.COST_PER_SESSION]
+    assert per_session.runs == len(pairs)
+    assert (per_session.low, per_session.value, per_session.high) == pytest.approx(
+        (expected.low, expected.value, expected.high)
+    )
+
 
 async def test_a_model_that_costs_three_times_as_much_differs_and_its_error_rate_does_not(
     own: Database, project_id: str, runs: list[StoredRun]
