@@ -25,6 +25,8 @@ TRAITS = {
     "500": "Fail with 500.",
     "flaky": "Fail with 500 at every first try of two.",
     "slow": "Answer only when the test ends.",
+    "held": "Hold a stream in its middle until the test ends.",
+    "groq": "Tell the usage of a stream of chat as Groq does.",
     "cut": "Break the connection in the middle of a stream.",
     "short": "End a stream in order, but before its last events, as a proxy with a time limit does.",
     "tools": "Answer with a call of a tool.",
@@ -143,7 +145,8 @@ def chat_stream(asked: Asked) -> Frames:
         yield None, _chat_frame(asked, "chat.completion.chunk", [choice])
     reason = "tool_calls" if "tools" in asked.traits else "stop"
     last = {"index": 0, "delta": {}, "finish_reason": reason}
-    yield None, _chat_frame(asked, "chat.completion.chunk", [last])
+    told = {"x_groq": {"id": RESPONSE_ID, "usage": CHAT_USAGE}} if "groq" in asked.traits else {}
+    yield None, _chat_frame(asked, "chat.completion.chunk", [last]) | told
     if (asked.body.get("stream_options") or {}).get("include_usage"):
         yield None, _chat_frame(asked, "chat.completion.chunk", []) | _usage(asked, CHAT_USAGE)
     yield None, "[DONE]"
@@ -188,6 +191,11 @@ def responses_stream(asked: Asked) -> Frames:
     events.append(("response.completed", {"response": done}))
     for number, (name, data) in enumerate(events):
         yield name, {"type": name, "sequence_number": number, **data}
+
+
+def compaction(asked: Asked) -> Json:
+    about = {"id": RESPONSE_ID, "object": "response.compaction", "created_at": 1_760_000_000, "output": []}
+    return about | _usage(asked, RESPONSES_USAGE)
 
 
 def _response(asked: Asked, status: str, output: list[Json]) -> Json:
@@ -336,6 +344,7 @@ ANSWERS = {
     "/interactions": (interaction, interaction_stream),
     "/chat/completions": (chat, chat_stream),
     "/responses": (responses, responses_stream),
+    "/responses/compact": (compaction, None),
     "/embeddings": (embeddings, None),
     "/messages": (messages, messages_stream),
     ":generateContent": (gemini, None),
@@ -431,6 +440,8 @@ class _Handler(BaseHTTPRequestHandler):
         for number, (name, data) in enumerate(frames):
             if number == len(WORDS) - 1 and "short" in asked.traits:
                 break
+            if number == len(WORDS) - 1 and "held" in asked.traits:
+                self.provider.ended.wait(PATIENCE_SECONDS)
             if number == len(WORDS) - 1 and "cut" in asked.traits:
                 self.close_connection = True
                 return

@@ -20,7 +20,8 @@ _STEP = 512 * 1024
 # Some clients write several gzip members; each costs a copy of the bytes after it, so their number is limited.
 _MAX_MEMBERS = 128
 _GZIP, _ZLIB = zlib.MAX_WBITS | 16, zlib.MAX_WBITS
-_WINDOWS = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": _ZLIB}
+# The last is what a Collector with `compression: zlib` writes.
+_WINDOWS = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": _ZLIB, "zlib": _ZLIB}
 _PLAIN = frozenset({"", "identity"})
 ENCODINGS = _PLAIN | _WINDOWS.keys()
 """The values of Content-Encoding that are accepted."""

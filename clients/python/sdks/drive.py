@@ -103,6 +103,8 @@ def drive_openai():
         drain(create("cut", stream=True))
     with case("openai short stream"):
         drain(create("short", stream=True))
+    with case("openai stream of groq"):
+        drain(create("groq", stream=True))
     with case("openai without usage"):
         create("no-usage")
     with case("openrouter"):
@@ -188,6 +190,8 @@ async def adrive_openai(openai):
         await create(client=slow)
     with case("openai async cancelled"):
         await asyncio.wait_for(create("slow"), TIMEOUT_SECONDS)
+    with case("openai async stream cancelled"):
+        await asyncio.wait_for(adrain(await create("held", stream=True)), TIMEOUT_SECONDS)
     with case("openai async at once"):
         await asyncio.gather(*(create() for _ in range(5)))
 
@@ -238,7 +242,7 @@ def drive_gemini():
 
     call = {"model": GEMINI, "contents": MESSAGES[0]["content"]}
     # A client that nobody holds closes its connections, in some versions.
-    plain, failing = client(), client("500")
+    plain, failing, short = client(), client("500"), client("short")
     with case("gemini content"):
         plain.models.generate_content(**call)
     if hasattr(types, "ServiceTier"):
@@ -246,6 +250,8 @@ def drive_gemini():
             plain.models.generate_content(**call, config={"service_tier": "flex"})
     with case("gemini stream"):
         drain(plain.models.generate_content_stream(**call))
+    with case("gemini short stream"):
+        drain(short.models.generate_content_stream(**call))
     with case("gemini chat"):
         plain.chats.create(model=GEMINI).send_message(MESSAGES[0]["content"])
     with case("gemini 500"):

@@ -64,6 +64,7 @@ EXPECTED: dict[str, dict[str, Any]] = {
     "openai timeout": OPENAI | TIMED_OUT,
     "openai cut stream": OPENAI | {"status": "error"} | UNKNOWN,
     "openai short stream": OPENAI | CUT,
+    "openai stream of groq": CHAT,
     "openai without usage": OPENAI | UNKNOWN,
     "openrouter": CHAT | {"reported_cost_usd": 0.0123},
     "azure": CHAT | {"provider": "azure", "model": "my-deployment-2024-07-18"},
@@ -81,6 +82,7 @@ EXPECTED: dict[str, dict[str, Any]] = {
     "openai async stream without usage": OPENAI | UNKNOWN,
     "openai async 500": OPENAI | FAILED,
     "openai async timeout": OPENAI | TIMED_OUT,
+    "openai async stream cancelled": OPENAI | UNKNOWN | {"finish_reason": "cancelled"},
     "openai async cancelled": OPENAI | {"status": "error", "error_code": "CancelledError"},
     "openai async at once": CHAT | {"runs": 5},
     "anthropic messages": CLAUDE,
@@ -97,6 +99,7 @@ EXPECTED: dict[str, dict[str, Any]] = {
     "gemini content": GEMINI,
     "gemini flex": GEMINI | {"service_tier": "flex"},
     "gemini stream": GEMINI,
+    "gemini short stream": GEMINI | {"status": "error", "error_code": "stream_cut", "output_tokens": 201},
     "gemini chat": GEMINI,
     "gemini 500": GEMINI | UNKNOWN | {"status": "error", "error_code": "ServerError", "cached_input_tokens": None},
     "openai realtime": OPENAI

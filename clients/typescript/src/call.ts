@@ -49,7 +49,7 @@ export class Call {
     const whole = answer?.response ?? answer?.message ?? answer?.interaction ?? answer;
     this.answeredBy(whole?.model ?? whole?.modelVersion);
     // OpenAI writes its tier and its tools beside the usage.
-    const { usage = whole?.usageMetadata ?? countedOf(whole), service_tier, tool_usage } = whole ?? {};
+    const { usage = whole?.usageMetadata ?? whole?.x_groq?.usage ?? countedOf(whole), service_tier, tool_usage } = whole ?? {};
     if (usage) {
       this.#hasUsage = true;
       this.update(tokensOf(service_tier || tool_usage ? { service_tier, tool_usage, ...usage } : usage));
@@ -64,7 +64,8 @@ export class Call {
     this.#isChatStream = kind === "chat.completion.chunk";
     // Some servers tell a chat's tokens, and not why it ended.
     const hasEnded = this.#run.finishReason || (usage && this.#isChatStream);
-    this.#isOpen = (this.#isOpen || BEGINNINGS.test(kind)) && !hasEnded;
+    const hasBegun = BEGINNINGS.test(kind) || (answer?.candidates && this.#run.timeToFirstTokenMs !== undefined);
+    this.#isOpen = (this.#isOpen || hasBegun) && !hasEnded;
     if (kind === "error" || whole?.status === "failed") this.end({ name: whole.error?.code ?? "failed" });
   }
 
@@ -77,7 +78,8 @@ export class Call {
   end(error?: any): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    const errorCode = error === undefined ? undefined : nameOf(error);
+    const name = error === undefined ? undefined : nameOf(error);
+    const errorCode = this.#isOpen && /abort/i.test(name ?? "") ? undefined : name;
     const status = errorCode && (/timeout/i.test(errorCode) ? "timeout" : "error");
     const latencyMs = this.#elapsed();
     // Whoever read the stream left it, and its last counts are not known.

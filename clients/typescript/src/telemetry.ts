@@ -117,7 +117,8 @@ type Event = {
   embedCallId?: string;
   provider?: string;
   modelId?: string;
-  usage?: unknown;
+  usage?: any;
+  providerMetadata?: any;
   finishReason?: string;
   performance?: { timeToFirstOutputMs?: number };
   msToFirstChunk?: number;
@@ -142,6 +143,8 @@ function integrationOf(begin: Begin): object {
       finishReason: event.finishReason,
       timeToFirstTokenMs: event.performance?.timeToFirstOutputMs ?? event.msToFirstChunk,
       ...tokensOf(event.usage),
+      // The vendor's own has what the SDK has no name for, such as what Claude wrote for an hour.
+      ...tokensOf(event.usage?.raw && { service_tier: event.providerMetadata?.openai?.serviceTier, ...event.usage.raw }),
     });
     call?.end();
   };

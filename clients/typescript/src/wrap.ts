@@ -12,7 +12,7 @@ export interface WrapOptions {
 
 export type Begin = (run: Run) => Call;
 
-const CALLS = /\/(chat\/completions|completions|responses|embeddings|v1\/messages|v1\/complete|images\/\w+|audio\/\w+)$/;
+const CALLS = /\/(chat\/completions|completions|responses|responses\/compact|embeddings|v1\/messages|v1\/complete|images\/\w+|audio\/\w+)$/;
 const PROVIDERS: Record<string, string> = { amazonaws: "aws", googleapis: "google", moonshot: "moonshotai", x: "x-ai" };
 const HOSTS = /^(azure|cerebras|cohere|deepseek|fireworks|groq|mistral|openrouter|perplexity|together)$/;
 // Events that come before the model has begun to answer.
@@ -50,7 +50,7 @@ export function wrapClient<Client extends object>(client: Client, options: WrapO
       const asks = options.streamUsage && body?.stream && path === "/chat/completions";
       return asks ? { ...request, body: { stream_options: { include_usage: true }, ...body } } : request;
     });
-    return observe(methodRequest.call(client, method, path, request), call);
+    return observe(methodRequest.call(client, method, path, request), call, sdk);
   };
   if (typeof withOptions === "function") {
     sdk.withOptions = (...given: unknown[]) => wrapClient(withOptions.apply(client, given), options, begin);
@@ -64,7 +64,7 @@ function providerOf(baseURL: unknown, sdk: string): string {
 }
 
 /** Give the SDK's promise back, which reads its answer only when the program asks for it, and pass that answer to the call. */
-function observe(promise: any, call: Call): any {
+function observe(promise: any, call: Call, sdk: unknown): any {
   const response: Promise<unknown> = promise.asResponse();
   response.catch((error) => call.end(error)); // It is known though nobody may wait for the answer.
 
@@ -82,19 +82,34 @@ function observe(promise: any, call: Call): any {
     promise._thenUnwrap = (transform: unknown) => watch(_thenUnwrap.call(promise, transform));
     return promise;
   };
-  return watch(promise._thenUnwrap((answer: any) => observeAnswer(answer, call)));
+  const observed = promise._thenUnwrap((answer: any) => observeAnswer(answer, call));
+  const { _responseProps } = observed;
+  // What runs tools with Anthropic's SDK parses the bytes of a stream itself, so another copy of them is read here.
+  if (_responseProps) {
+    observed._responseProps = async () => {
+      const props = await _responseProps.call(observed);
+      if (props.options?.stream) readAll(observed.parseResponse(sdk, { ...props, response: props.response.clone() })).catch(() => call.end());
+      return props;
+    };
+  }
+  return watch(observed);
+}
+
+async function readAll(stream: Promise<any>): Promise<void> {
+  for await (const _ of await stream);
 }
 
 /** Pass an answer, or each part of a stream, to the call. A bare iterator is another one afterwards. */
 export function observeAnswer(answer: any, call: Call): any {
   const isStream = typeof answer?.[Symbol.asyncIterator] === "function";
   try {
+    const signal = answer?.controller?.signal;
     if (isStream && typeof answer.next === "function") return readAlong(answer, call);
     if (isStream) {
       // What a stream reads of, where it can be read twice; else the stream itself.
       const name = typeof answer.iterator === "function" ? "iterator" : Symbol.asyncIterator;
       const iterate = answer[name].bind(answer);
-      answer[name] = () => readAlong(iterate(), call);
+      answer[name] = () => readAlong(iterate(), call, signal);
     } else {
       call.see(answer);
       call.end();
@@ -105,11 +120,12 @@ export function observeAnswer(answer: any, call: Call): any {
   return answer;
 }
 
-async function* readAlong(parts: AsyncIterator<any>, call: Call): AsyncGenerator<any> {
+async function* readAlong(parts: AsyncIterator<any>, call: Call, signal?: AbortSignal): AsyncGenerator<any> {
   try {
     while (true) {
       const { done, value } = await parts.next();
-      if (done) return call.endStream();
+      // Where the program has ended the request, SDKs end its stream as if that were all of it.
+      if (done) return signal?.aborted ? call.end() : call.endStream();
       if (!PREAMBLE.test(value?.type)) call.firstToken();
       call.see(value);
       yield value;

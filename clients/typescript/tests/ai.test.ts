@@ -86,3 +86,17 @@ for (const [version, { sdk, create, option }] of Object.entries(VERSIONS)) {
     });
   });
 }
+
+test("an event's usage has the vendor's own beside it, with what the SDK has no name for", async () => {
+  const raw = { input_tokens: 150, cache_read_input_tokens: 1000, cache_creation_input_tokens: 50, output_tokens: 350 };
+  const more = { cache_creation: { ephemeral_1h_input_tokens: 20 }, server_tool_use: { web_search_requests: 3 } };
+  const usage = { inputTokens: 1200, outputTokens: 350, inputTokenDetails: { cacheReadTokens: 1000, cacheWriteTokens: 50 }, raw: { ...raw, ...more } };
+  const [run] = await storedOf(() => {
+    const { integrations } = telemetry();
+    const about = { callId: "c", provider: "anthropic.messages", modelId: "claude-sonnet-4-5" };
+    integrations[0].onLanguageModelCallStart(about);
+    integrations[0].onLanguageModelCallEnd({ ...about, usage, providerMetadata: { openai: { serviceTier: "flex" } } });
+  });
+  assert.deepEqual([run.inputTokens, run.cacheWriteTokens, run.serviceTier], [1200, 50, "flex"]);
+  assert.deepEqual(run.units, { cacheWrite1h: 20, webSearch: 3 });
+});

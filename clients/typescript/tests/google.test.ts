@@ -63,6 +63,16 @@ describe("@google/genai", () => {
     assert.ok(run.timeToFirstTokenMs <= run.latencyMs);
   });
 
+  test("a stream that is left, or that a proxy ends before its last part", () =>
+    areRuns(
+      async () => {
+        for await (const _ of await client().models.generateContentStream(ASKED)) break;
+        await drain(await client("short").models.generateContentStream(ASKED));
+      },
+      { ...GEMINI, outputTokens: 201, finishReason: "cancelled" },
+      { ...GEMINI, outputTokens: 201, status: "error", errorCode: "stream_cut" },
+    ));
+
   test("a turn of a chat", () => areRuns(() => client().chats.create({ model: ASKED.model }).sendMessage({ message: CANARY }), GEMINI));
 
   test("an embedding", () =>

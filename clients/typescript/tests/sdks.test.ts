@@ -79,6 +79,15 @@ for (const [version, Client] of Object.entries({ newest: OpenAI, 4: OpenAI4, old
         for await (const _ of await client().chat.completions.create({ ...CHAT, stream: true })) break;
       }, { ...OPENAI, inputTokens: null, finishReason: "cancelled" }));
 
+    test("a stream whose request the program ends", () =>
+      isOneRun(async () => {
+        const stream = await client("held").chat.completions.create({ ...CHAT, stream: true });
+        for await (const _ of stream) stream.controller.abort();
+      }, { ...OPENAI, inputTokens: null, finishReason: "cancelled" }));
+
+    test("a stream that tells its usage as Groq's do", () =>
+      isOneRun(async () => drain(await client("groq").chat.completions.create({ ...CHAT, stream: true })), { ...OPENAI, ...TOKENS }));
+
     test("a stream that a proxy ends before its last events", () =>
       isOneRun(async () => drain(await client("short").chat.completions.create({ ...CHAT, stream: true })), {
         ...FAILED,
@@ -160,6 +169,9 @@ describe("openai, newest", () => {
   test("a streamed response", () =>
     isOneRun(async () => drain(await client().responses.create({ ...RESPONSE, stream: true })), { ...OPENAI, ...TOKENS }));
 
+  test("a conversation that is made shorter", () =>
+    isOneRun(() => client().responses.compact(RESPONSE), { ...OPENAI, ...TOKENS }));
+
   test("a response with the SDK's helper", () =>
     isOneRun(() => client().responses.stream(RESPONSE).finalResponse(), { ...OPENAI, ...TOKENS }));
 
@@ -220,3 +232,22 @@ for (const [version, Client] of Object.entries({ newest: Anthropic, oldest: Olde
       isOneRun(() => client("slow").messages.create(CLAUDE, { timeout: TIMEOUT_MS }), { ...FAILED, status: "timeout" }));
   });
 }
+
+describe("anthropic, newest", () => {
+  const client = (...traits: string[]) => wrap(new Anthropic({ apiKey: "x", baseURL: provider(...traits) }));
+  const look = { name: "look", input_schema: { type: "object" as const }, run: () => CANARY, parse: (input: unknown) => input };
+
+  for (const stream of [false, true]) {
+    test(`a call of the runner of tools, ${stream ? "streamed" : "whole"}`, () =>
+      isOneRun(async () => {
+        const runner = client("tools").beta.messages.toolRunner({ ...CLAUDE, stream, tools: [look], max_iterations: 1 });
+        for await (const answer of runner) if (stream) await drain(answer as any);
+      }, { ...ANTHROPIC, finishReason: "tool_use" }));
+  }
+
+  test("a stream whose request the program ends has the tokens that were told", () =>
+    isOneRun(async () => {
+      const stream = await client("held").messages.create({ ...CLAUDE, stream: true });
+      for await (const _ of stream) stream.controller.abort();
+    }, { ...ANTHROPIC, outputTokens: 1, finishReason: "cancelled" }));
+});

@@ -192,7 +192,8 @@ class Call:
         self.is_over = True
         if self._usages:
             self.usage(*self._usages, self._beside)
-        is_error = error is not None and not isinstance(error, GeneratorExit)
+        has_left = isinstance(error, GeneratorExit) or (self._is_open and type(error).__name__ == "CancelledError")
+        is_error = error is not None and not has_left
         code = type(error).__name__ if is_error else error_code or self._failure
         if code:
             is_timeout = "timeout" in code.lower() or isinstance(error, TimeoutError)
@@ -234,7 +235,7 @@ class Call:
     def _see(self, answer: object) -> None:
         whole = first(answer, "response", "message", "interaction") or answer
         usage, model = first(whole, "usage", "usage_metadata"), first(whole, "model", "model_version")
-        usage = usage or _counted(whole)
+        usage = usage or first(first(whole, "x_groq"), "usage") or _counted(whole)
         if usage:
             self._usages = [usage, *self._usages[-1:]]
         # OpenAI writes these beside the usage.
@@ -259,7 +260,8 @@ class Call:
         self._is_chat_stream = kind == "chat.completion.chunk"
         # Some servers tell a chat's tokens, and not why it ended.
         has_ended = bool(reason or (usage and self._is_chat_stream))
-        self._is_open = (self._is_open or kind in _BEGINNINGS) and not (has_ended or self.fields.get("finishReason"))
+        has_begun = kind in _BEGINNINGS or bool(first(answer, "candidates") and "timeToFirstTokenMs" in self.fields)
+        self._is_open = (self._is_open or has_begun) and not (has_ended or self.fields.get("finishReason"))
         if kind == "error" or status == "failed":
             self._failure = str(first(first(whole, "error") or whole, "code") or "failed")
 

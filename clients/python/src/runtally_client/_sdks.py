@@ -23,7 +23,7 @@ log = logging.getLogger("runtally")
 Undo = Callable[[], None]
 
 _CALLS = (
-    "/chat/completions", "/completions", "/responses", "/embeddings", "/v1/messages", "/v1/complete",
+    "/chat/completions", "/completions", "/responses", "/responses/compact", "/embeddings", "/v1/messages", "/v1/complete",
     "/images/generations", "/images/edits", "/images/variations",
     "/audio/transcriptions", "/audio/translations", "/audio/speech",
 )  # fmt: skip
