@@ -7,7 +7,6 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, ClassVar
 
-from msgspec import Struct
 from quart import Blueprint, request, url_for
 from quart.typing import ResponseReturnValue
 
@@ -33,19 +32,6 @@ _AMOUNT = re.compile(r"\d+\.\d+")
 blueprint = Blueprint("admin_audit", __name__)
 
 
-class Entry(Struct, frozen=True):
-    """An entry of the audit log; `changes` are field, before and after, of which one may be empty."""
-
-    at: str
-    who: str
-    who_url: str
-    """Where only what they did is listed."""
-    action: str
-    target: str
-    project_id: str | None
-    changes: tuple[tuple[str, str, str], ...]
-
-
 class AuditPage(Page, frozen=True):
     """A page of the log."""
 
@@ -53,13 +39,21 @@ class AuditPage(Page, frozen=True):
     tab_title: ClassVar[str] = "Audit log"
 
     frame: Frame
-    entries: tuple[Entry, ...]
+    entries: tuple[AuditEntry, ...]
     filter: Form
     projects: tuple[tuple[str, str], ...]
     older_url: str | None
     newest_url: str | None
     export_url: str
     most_exported: int = MAX_ENTRIES
+
+    def changes(self, entry: AuditEntry) -> list[tuple[str, str, str]]:
+        """Return field, before and after, of which one may be empty; a field that begins without a value is not shown."""
+        before, after = entry.before or {}, entry.after or {}
+        names = (name for name in {**before, **after} if name in before or after[name] is not None)
+        return [
+            (NAMES.get(name) or name.replace("_", " "), _shown(before, name), _shown(after, name)) for name in names
+        ]
 
 
 @blueprint.get("/admin/audit")
@@ -71,7 +65,7 @@ async def audit() -> ResponseReturnValue:
     found = await _found(chosen, before, PAGE + 1)
     page = AuditPage(
         frame=frame("admin_audit.audit"),
-        entries=tuple(_entry(one, project_id) for _, one in found[:PAGE]),
+        entries=tuple(entry for _, entry in found[:PAGE]),
         filter=Form(values={name: (value or "",) for name, value in chosen.items()}),
         projects=_choices([project.id for project in await services().cells.list_projects()], project_id),
         older_url=_older_url(found, before, chosen),
@@ -159,23 +153,6 @@ def _older_url(
     position = {**before, **{name: entry.id for name, entry in found[:PAGE]}}
     text = ",".join(f"{'' if name == MAIN else f'{name}:'}{number}" for name, number in position.items())
     return url_for("admin_audit.audit", **chosen, before=text)
-
-
-def _entry(row: AuditEntry, project_id: str | None) -> Entry:
-    before, after = row.before or {}, row.after or {}
-    # A field that begins without a value is not shown.
-    names = [name for name in {**before, **after} if name in before or after[name] is not None]
-    return Entry(
-        at=formats.moment(local(row.at)),
-        who=row.actor_label,
-        who_url=url_for("admin_audit.audit", project=project_id, who=row.actor_label),
-        action=row.action.replace(".", " ").replace("_", " ").capitalize(),
-        target=row.target,
-        project_id=row.project_id,
-        changes=tuple(
-            (NAMES.get(name) or name.replace("_", " "), _shown(before, name), _shown(after, name)) for name in names
-        ),
-    )
 
 
 def _shown(values: Mapping[str, Any], name: str) -> str:

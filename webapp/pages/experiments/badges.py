@@ -70,35 +70,26 @@ class Look(Struct, frozen=True):
         return found | ({"as": markup.value} if markup is not Markup.MARKDOWN else {})
 
 
-class Tab(Struct, frozen=True):
-    """A badge in one of the formats to copy."""
-
-    name: str
-    id: str
-    url: str
-    part_url: str
-    is_chosen: bool
-
-
 class BadgePanel(Struct, frozen=True):
-    """The panel."""
+    """The panel: the badge of an experiment with this look, to be copied in one of the formats."""
 
-    project_id: str
-    experiment_id: str
-    is_private: bool
+    experiment: Measured
     look: Look
     label: str
-    styles: tuple[tuple[Style, str], ...]
-    preview: str
-    alt: str
-    tabs: tuple[Tab, ...]
+    image_url: str
     snippet: str
-    url: str
-    part_url: str
+    styles: ClassVar[Mapping[Style, str]] = STYLE_NAMES
+    names: ClassVar[Mapping[Markup, str]] = MARKUP_NAMES
 
     @property
-    def snippet_name(self) -> str:
-        return MARKUP_NAMES[self.look.markup]
+    def preview_url(self) -> str:
+        """A browser keeps a badge for a minute, but the page has just computed its verdict."""
+        return f"{self.image_url.removeprefix(url_of(''))}&at={int(services().clock().timestamp())}"
+
+    @property
+    def markups(self) -> list[Markup]:
+        """The formats; the endpoint for shields.io has the id at its end, where a suffix would be the answer's format."""
+        return [one for one in Markup if one is not Markup.SHIELDS or not self.experiment.id.endswith(SUFFIXES)]
 
 
 class BadgePage(Page, frozen=True):
@@ -120,7 +111,7 @@ async def panel(project_id: str, experiment_id: str) -> ResponseReturnValue:
             connection, services().clock(), project_id, experiment_id, services().cells.for_project(project_id).memo
         )
     badge = badge_panel(experiment)
-    page_url = _page_url(badge.project_id, badge.experiment_id, badge.look, badge.look.markup)
+    page_url = _page_url(project_id, experiment_id, badge.look)
     if not wants_part():
         return see_other(page_url)
     response = await render(BadgePage(badge))
@@ -145,42 +136,19 @@ async def change(project_id: str, experiment_id: str) -> ResponseReturnValue:
         said = (
             "The badge has a new token; copy it again." if was_private else "The badge is now private; copy it again."
         )
-    return see_other(_page_url(project_id, experiment_id, Look(), Markup.MARKDOWN), said)
+    return see_other(_page_url(project_id, experiment_id, Look()), said)
 
 
 def badge_panel(experiment: Measured) -> BadgePanel:
     """The panel, with the options of this request's query."""
     look = Look.parse(request.args)
     label = experiment.id if look.label is None else cleaned(look.label)
-    place = experiment.project_id, experiment.id
     options = {"style": look.style.value} if look.style is not Style.FLAT else {}
     if label != experiment.id:
         options["label"] = label
     image = badge_url(experiment, ".svg", **options)
-    alt = f"{label}: see the badge" if label else "Badge"
-    markups = [markup for markup in Markup if markup is not Markup.SHIELDS or not experiment.id.endswith(SUFFIXES)]
     return BadgePanel(
-        *place,
-        is_private=experiment.is_private,
-        look=look,
-        label=label,
-        styles=tuple(STYLE_NAMES.items()),
-        # A browser keeps a badge for a minute, but the page has just computed its verdict.
-        preview=f"{image.removeprefix(url_of(''))}&at={int(services().clock().timestamp())}",
-        alt=alt,
-        tabs=tuple(
-            Tab(
-                MARKUP_NAMES[markup],
-                markup.value,
-                _page_url(*place, look, markup),
-                _part_url(*place, look, markup),
-                markup is look.markup,
-            )
-            for markup in markups
-        ),
-        snippet=_snippet(look.markup, experiment, image, label or experiment.id, options),
-        url=url_for("experiment.experiment", project_id=place[0], experiment_id=place[1]),
-        part_url=url_for("badges.panel", project_id=place[0], experiment_id=place[1]),
+        experiment, look, label, image, _snippet(look.markup, experiment, image, label or experiment.id, options)
     )
 
 
@@ -217,15 +185,6 @@ def _escaped(text: str, characters: str) -> str:
     return "".join(f"\\{character}" if character in f"{characters}\\" else character for character in text)
 
 
-def _page_url(project_id: str, experiment_id: str, look: Look, markup: Markup) -> str:
-    return url_for(
-        "experiment.experiment",
-        project_id=project_id,
-        experiment_id=experiment_id,
-        _anchor="badge-panel",
-        **look.query(markup),
-    )
-
-
-def _part_url(project_id: str, experiment_id: str, look: Look, markup: Markup) -> str:
-    return url_for("badges.panel", project_id=project_id, experiment_id=experiment_id, **look.query(markup))
+def _page_url(project_id: str, experiment_id: str, look: Look) -> str:
+    place = {"project_id": project_id, "experiment_id": experiment_id}
+    return url_for("experiment.experiment", _anchor="badge-panel", **place, **look.query(look.markup))

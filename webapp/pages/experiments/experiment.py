@@ -14,10 +14,10 @@ from runtally.access.scopes import Permission, Scope, demand, may
 from runtally.errors import Detail, InvalidThresholds
 from runtally.experiments import edit
 from runtally.experiments.read import verdict_on
-from runtally.experiments.verdict import Measured, Outcome, Rule, Thresholds, Window, validate
+from runtally.experiments.verdict import Measured, Rule, Thresholds, Window, validate
 from runtally.models.experiment import RATE_DECIMALS
 from runtally.money import plain
-from webapp import formats, threshold_text
+from webapp import threshold_text
 from webapp.form import Form, sent_form
 from webapp.pages.experiments.badges import BadgePanel, badge_panel
 from webapp.pages.experiments.experiments import Cell, cells_of, key_of
@@ -33,14 +33,10 @@ class ExperimentPage(Page, frozen=True):
 
     fragment: ClassVar[str] = "experiments/_experiment.html"
 
-    id: str
+    experiment: Measured
     project: ProjectHeading
-    outcome: Outcome
     verdict: str
-    runs: str
-    min_runs: int
     window: str
-    unpriced: int
     now: datetime
     cells: tuple[Cell, ...]
     form: Form
@@ -50,7 +46,7 @@ class ExperimentPage(Page, frozen=True):
 
     @property
     def document_title(self) -> str:
-        return f"{self.verdict} · {self.id}"
+        return f"{self.verdict} · {self.experiment.id}"
 
 
 @blueprint.get("/experiments/<segment:project_id>/<segment:experiment_id>")
@@ -93,18 +89,13 @@ async def _refused(project_id: str, experiment_id: str, form: Form) -> ResponseR
 
 
 async def _page(experiment: Measured, form: Form) -> ExperimentPage:
-    verdict = experiment.verdict
     async with services().cells.for_project(experiment.project_id).database.connection() as connection:
         project = await heading_of(connection, experiment.project_id)
     return ExperimentPage(
-        id=experiment.id,
+        experiment=experiment,
         project=project,
-        outcome=verdict.outcome,
-        verdict=threshold_text.outcome_text(verdict),
-        runs=formats.count(verdict.runs),
-        min_runs=verdict.min_runs,
+        verdict=threshold_text.outcome_text(experiment.verdict),
         window=threshold_text.window_text(experiment.rule.window),
-        unpriced=experiment.stats.unpriced,
         now=services().clock(),
         cells=cells_of(experiment),
         form=form,

@@ -13,7 +13,7 @@ from runtally.access.scopes import Permission, Scope, may
 from runtally.cells.request import missing
 from runtally.models.run import Status
 from runtally.pricing.book import PriceBook
-from runtally.usage.report import STALE_AFTER, Report, UnpricedModel
+from runtally.usage.report import STALE_AFTER, Report
 from runtally.usage.sketch import Latency
 from runtally.usage.totals import NO_RUNS, Totals
 from runtally.usage.window import CustomRange, Range, TimeRange, Window
@@ -196,24 +196,15 @@ class Panel(Struct, frozen=True, kw_only=True):
     period: str
     compared_with: str | None = None
     now: datetime
-    stale: str | None = None
+    report: Report | None = None
+    """None where stored sums cannot tell these runs from others."""
     notes: tuple[str, ...]
     group_menu: GroupMenu
     variants: tuple[Choice, ...]
     """The figures of the one that is chosen above the chart; none where it has only itself."""
     kpis: tuple[Kpi, ...]
-    has_runs: bool = False
-    has_cost: bool = False
-    """Whether any of the runs has a price."""
-    estimates: str = ""
-    """How much of the cost is an estimate, in words."""
-    unpriced_runs: int = 0
-    unpriced_models: tuple[UnpricedModel, ...] = ()
     unpriced_url: str | None = None
     """The page to add prices, for readers who may."""
-    runs_without_usage: int = 0
-    models_without_usage: tuple[UnpricedModel, ...] = ()
-    partly_priced_runs: int = 0
     main: ChartPart | None = None
     main_heading: str
     """What the main figure shows, or would."""
@@ -225,6 +216,21 @@ class Panel(Struct, frozen=True, kw_only=True):
     narrower: Narrower
     why_url: str = ""
     """Where what made the cost change is asked for; empty without anything to compare with."""
+
+    @property
+    def total(self) -> Totals:
+        """The sums of all runs; those of none without a report."""
+        return self.report.bars.total if self.report else NO_RUNS
+
+    @property
+    def estimates(self) -> str:
+        return estimates_of(self.total)
+
+    @property
+    def stale(self) -> str | None:
+        """When the newest run was received, if that is long ago."""
+        at = self.report.last_received_at if self.report else None
+        return None if at is None or self.now - at < STALE_AFTER else formats.ago(at, self.now)
 
     @property
     def why_id(self) -> str:
@@ -251,7 +257,6 @@ def panel_of(  # noqa: PLR0913  # What a report is shown with.
     `drawn` has the groups of the chart, `projects` those of all projects, where they are a list among others, and `kinds` the number
     of failed runs by error code and status, where it is known. `forecast_usd` is that of the budget of these runs.
     """
-    total = report.bars.total
     marks = all_marks(report, book, of_project, releases)
     kpis = kpis_of(report, view, now, forecast_usd)
 
@@ -272,19 +277,11 @@ def panel_of(  # noqa: PLR0913  # What a report is shown with.
         period=view.period,
         compared_with=compared_with(view.range) if report.previous else None,
         now=now,
-        stale=_stale(report.last_received_at, now),
+        report=report,
         notes=view.notes,
         group_menu=group_menu(view, groups.keys),
         variants=_variants(view),
         kpis=kpis,
-        has_runs=total.runs > 0,
-        has_cost=total.runs > total.unpriced,
-        estimates=estimates_of(total),
-        unpriced_runs=total.unpriced,
-        unpriced_models=report.unpriced_models,
-        runs_without_usage=total.without_usage,
-        models_without_usage=report.models_without_usage,
-        partly_priced_runs=total.partly_priced,
         unpriced_url=f"{path_to('prices.prices')}#unpriced" if may(actor(), Scope.ADMIN, None) else None,
         main=main,
         main_heading=_heading(view),
@@ -294,7 +291,7 @@ def panel_of(  # noqa: PLR0913  # What a report is shown with.
         lists=bar_lists(report, view, groups, drawn, projects, kinds),
         chips=chips_of(view, groups.names),
         narrower=narrower_of(view, report.bars.window),
-        why_url=view.why_url() if report.previous and total.runs else "",
+        why_url=view.why_url() if report.previous and report.bars.total.runs else "",
     )
 
 
@@ -379,10 +376,3 @@ def compared_with(reach: TimeRange) -> str:
 def _window(report: Report, metric: Metric) -> Window:
     """Return the window with the buckets of a metric's chart."""
     return report.bars.window if metric.is_sum else report.lines.window
-
-
-def _stale(last_received_at: datetime | None, now: datetime) -> str | None:
-    """Describe when the newest run was received, if that is long ago."""
-    if last_received_at is None or now - last_received_at < STALE_AFTER:
-        return None
-    return formats.ago(last_received_at, now)
