@@ -186,5 +186,6 @@ def _escaped(text: str, characters: str) -> str:
 
 
 def _page_url(project_id: str, experiment_id: str, look: Look) -> str:
-    place = {"project_id": project_id, "experiment_id": experiment_id}
-    return url_for("experiment.experiment", _anchor="badge-panel", **place, **look.query(look.markup))
+    query = look.query(look.markup)
+    url = url_for("experiment.experiment", project_id=project_id, experiment_id=experiment_id, **query)
+    return f"{url}#badge-panel"
