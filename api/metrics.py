@@ -53,32 +53,30 @@ P95 = Annotated[
 ]
 
 
+OfProject = Annotated[ProjectId | None, Meta(description="The project; a project key knows its own.")]
+OverAll = Annotated[
+    str | None,
+    Meta(
+        description="`1` or `true`: over all projects, whatever projectId says. Needs an admin key.",
+        extra_json_schema={"enum": list(AGGREGATE)},
+    ),
+]
+
+
 class MetricsQuery(msgspec.Struct, frozen=True, rename=camel):
     """The runs, the time and the length of buckets."""
 
     range: Annotated[Range, Meta(description="How far back; the last bucket holds now.")] = Range.WEEK
-    interval: (
-        Annotated[
-            str,
-            Meta(
-                description="Length of a bucket, instead of 15m for 24h, 1h for 7d and 6h for 30d.",
-                extra_json_schema={"enum": list(INTERVALS)},
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
-    project_id: Annotated[ProjectId, Meta(description="The project; a project key knows its own.")] | UnsetType = UNSET
-    aggregate: (
-        Annotated[
-            str,
-            Meta(
-                description="`1` or `true`: over all projects, whatever projectId says. Needs an admin key.",
-                extra_json_schema={"enum": list(AGGREGATE)},
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
-    cell: OfCell | UnsetType = UNSET
+    interval: Annotated[
+        str | None,
+        Meta(
+            description="Length of a bucket, instead of 15m for 24h, 1h for 7d and 6h for 30d.",
+            extra_json_schema={"enum": list(INTERVALS)},
+        ),
+    ] = None
+    project_id: OfProject = None
+    aggregate: OverAll = None
+    cell: OfCell | None = None
 
 
 class MetricsPoint(msgspec.Struct, frozen=True, rename=camel):

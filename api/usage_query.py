@@ -8,12 +8,13 @@ from enum import StrEnum
 from typing import Annotated, TypeVar
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import Meta
 from werkzeug.datastructures import MultiDict
 
 from api.cells import OfCell
+from api.metrics import OfProject, OverAll
 from runtally.errors import Detail, InvalidFilter, InvalidPayload, InvalidRange
-from runtally.fields import ProjectId, camel, parse_whole
+from runtally.fields import camel, parse_whole
 from runtally.runs.cost_lines import LINE
 from runtally.usage.dimensions import DIMENSIONS, METADATA, Dimension, dimension_named
 from runtally.usage.filter import NAMES, Outcome, RunFilter
@@ -40,35 +41,23 @@ class UsageFormat(StrEnum):
     CSV = "csv"
 
 
-_Value = Annotated[str, Meta(max_length=256, description="Only runs with this value.")] | UnsetType
+_Value = Annotated[str, Meta(max_length=256, description="Only runs with this value.")] | None
 
 
 class UsageQuery(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
     """The query parameters of `GET /api/usage`: runs, time range, buckets and groups. Each filter has the name of its dimension."""
 
-    project_id: Annotated[ProjectId, Meta(description="The project; a project key knows its own.")] | UnsetType = UNSET
-    aggregate: (
-        Annotated[
-            str,
-            Meta(
-                description="`1` or `true`: over all projects, whatever projectId says. Needs an admin key.",
-                extra_json_schema={"enum": ["1", "true", "0", "false"]},
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
-    cell: OfCell | UnsetType = UNSET
+    project_id: OfProject = None
+    aggregate: OverAll = None
+    cell: OfCell | None = None
     range: Annotated[
         NamedRange,
         Meta(description="The time by its name, in UTC. Those of hours and days end with the bucket that holds now."),
     ] = NamedRange.LAST_7_DAYS
-    start: (
-        Annotated[
-            str, Meta(description="Instead of range, with end: ISO 8601.", extra_json_schema={"format": "date-time"})
-        ]
-        | UnsetType
-    ) = UNSET
-    end: Annotated[str, Meta(description="Exclusive.", extra_json_schema={"format": "date-time"})] | UnsetType = UNSET
+    start: Annotated[
+        str | None, Meta(description="Instead of range, with end: ISO 8601.", extra_json_schema={"format": "date-time"})
+    ] = None
+    end: Annotated[str | None, Meta(description="Exclusive.", extra_json_schema={"format": "date-time"})] = None
     bucket_width: Annotated[
         BucketWidth,
         Meta(
@@ -85,31 +74,28 @@ class UsageQuery(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
     limit: Annotated[
         int, Meta(ge=1, le=MAX_GROUPS, description="The most groups; the rest are one group, `(other)`.")
     ] = DEFAULT_GROUPS
-    page: Annotated[str, Meta(description="nextPage of the answer before; without one the first.")] | UnsetType = UNSET
+    page: Annotated[str | None, Meta(description="nextPage of the answer before; without one the first.")] = None
     format: UsageFormat = UsageFormat.JSON
-    provider: _Value = UNSET
-    model: _Value = UNSET
-    status: Annotated[Outcome, Meta(description="How the runs ended; failed is an error or a timeout.")] | UnsetType = (
-        UNSET
-    )
-    error_code: _Value = UNSET
-    experiment: _Value = UNSET
-    key: (
-        Annotated[str, Meta(description="Id of the key that sent the runs.", extra_json_schema={"format": "uuid"})]
-        | UnsetType
-    ) = UNSET
-    service_tier: _Value = UNSET
-    region: _Value = UNSET
-    trace: _Value = UNSET
-    session: _Value = UNSET
-    user: _Value = UNSET
-    tags: Annotated[str, Meta(max_length=256, description="A tag that the runs have.")] | UnsetType = UNSET
+    provider: _Value = None
+    model: _Value = None
+    status: Annotated[Outcome | None, Meta(description="How the runs ended; failed is an error or a timeout.")] = None
+    error_code: _Value = None
+    experiment: _Value = None
+    key: Annotated[
+        str | None, Meta(description="Id of the key that sent the runs.", extra_json_schema={"format": "uuid"})
+    ] = None
+    service_tier: _Value = None
+    region: _Value = None
+    trace: _Value = None
+    session: _Value = None
+    user: _Value = None
+    tags: Annotated[str, Meta(max_length=256, description="A tag that the runs have.")] | None = None
     metadata: (
         Annotated[
             str, Meta(max_length=256, description="The value of a key of metadata, such as metadata.feature=search.")
         ]
-        | UnsetType
-    ) = msgspec.field(default=UNSET, name=f"{METADATA}<key>")
+        | None
+    ) = msgspec.field(default=None, name=f"{METADATA}<key>")
 
 
 @dataclass(frozen=True, slots=True)
