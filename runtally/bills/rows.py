@@ -140,7 +140,9 @@ def _format_of(path: Path, row: Mapping[str, Any]) -> Format:
     found = recognised(dict(row))
     if found is None:
         known = ", ".join(one.title for one in FORMATS.values() if one.is_of_sums)
-        raise InvalidBill(f"{path.name} is none of the reports that are known: {known}, or an export of calls.")
+        raise InvalidBill(
+            f"{path.name} is none of the reports that are known: {known}, or an export of calls; of any other bill give the amount."
+        )
     return found
 
 

@@ -67,6 +67,8 @@ FORMATS: Mapping[str, Format] = {
         reports.OPENAI_COSTS,
         reports.ANTHROPIC_USAGE,
         reports.ANTHROPIC_COSTS,
+        reports.CONSOLE_USAGE,
+        reports.CONSOLE_COSTS,
     )
 }
 COLUMNS = "columns"

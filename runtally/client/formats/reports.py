@@ -30,6 +30,8 @@ def _read_anthropic_usage(row: Row) -> Iterator[Row]:
 def _longer_than(window: object) -> int | None:
     """Return the lower end of a window such as `200k-1M`."""
     text = str(window or "").partition("-")[0].removesuffix("k")
+    if text.startswith("≤"):
+        return 0
     return int(text) * 1000 if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None
 
 
@@ -48,6 +50,50 @@ def _read_anthropic_costs(row: Row) -> Iterator[Row]:
     )
 
 
+def _read_console_usage(row: Row) -> Iterator[Row]:
+    fast = "fast" if row.get("speed") == "fast" else None
+    yield from _read_anthropic_usage(
+        {
+            **row,
+            **dict(zip(("startingat", "endingat"), _console_period(row), strict=True)),
+            **{name: row.get(theirs) for name, theirs in _CONSOLE_COUNTS.items()},
+            "model": row["modelversion"],
+            "servertooluse": {"web_search_requests": row.get("websearchcount")},
+            "servicetier": fast or row.get("usagetype"),
+            "workspaceid": row.get("workspace"),
+            "apikeyid": row.get("apikey"),
+        }
+    )
+
+
+_CONSOLE_COUNTS = {
+    "uncachedinputtokens": "usageinputtokensnocache",
+    "cachecreationephemeral5minputtokens": "usageinputtokenscachewrite5m",
+    "cachecreationephemeral1hinputtokens": "usageinputtokenscachewrite1h",
+    "cachereadinputtokens": "usageinputtokenscacheread",
+    "outputtokens": "usageoutputtokens",
+}
+
+
+def _read_console_costs(row: Row) -> Iterator[Row]:
+    yield filled(
+        provider="anthropic",
+        # As it is shown: Claude Haiku 4.5.
+        model=str(row.get("model") or "").lower().replace(" ", "-").replace(".", "-"),
+        period=_console_period(row),
+        costUSD=number(row["costusd"]),
+        metadata=filled(
+            line=row.get("tokentype") or row.get("costtype"), workspace=row.get("workspace"), key=row.get("apikey")
+        ),
+    )
+
+
+def _console_period(row: Row) -> tuple[object, object]:
+    """Return a day, or the moment that stands for a shorter time."""
+    at = moment(row["usagedateutc"])
+    return at, at if len(str(row["usagedateutc"]).strip()) > len("2026-11-27") else None
+
+
 def _anthropic_period(row: Row) -> tuple[object, object]:
     return moment(row.get("startingat")), moment(row.get("endingat"))
 
@@ -63,6 +109,16 @@ ANTHROPIC_USAGE = Format(
 ANTHROPIC_COSTS = Format(
     "anthropic-costs", "Anthropic's report of costs", frozenset({"costtype", "amount", "startingat"}), _read_anthropic_costs,
     known=frozenset({"endingat", "listamount", "tokentype"}), is_of_sums=True,
+)  # fmt: skip
+
+
+CONSOLE_USAGE = Format(
+    "anthropic-console-usage", "the usage that Anthropic's console exports", frozenset({"usagedateutc", "usageinputtokensnocache"}), _read_console_usage,
+    known=frozenset({"modelversion", *_CONSOLE_COUNTS.values()}), is_of_sums=True,
+)  # fmt: skip
+CONSOLE_COSTS = Format(
+    "anthropic-console-costs", "the costs that Anthropic's console exports", frozenset({"usagedateutc", "costusd"}), _read_console_costs,
+    known=frozenset({"tokentype", "costtype", "listpriceusd"}), is_of_sums=True,
 )  # fmt: skip
 
 

@@ -230,6 +230,33 @@ async def test_a_bill_that_is_right_has_no_difference(
     assert found.total.parts == ()
 
 
+async def test_the_two_files_of_anthropics_console_tell_which_calls_are_missing(
+    database: Database, connection: Connection, tmp_path: Path
+) -> None:
+    book = await load_book(connection)
+    tokens = {"provider": "anthropic", "input_tokens": 100_000, "output_tokens": 10_000}
+    await insert_runs(connection, [*runs_of(book, 2, 0, LONG, **tokens)])
+    (counted := tmp_path / "usage.csv").write_text(
+        "usage_date_utc,model_version,api_key,workspace,usage_type,context_window,usage_input_tokens_no_cache,"
+        "usage_input_tokens_cache_write_5m,usage_input_tokens_cache_write_1h,usage_input_tokens_cache_read,"
+        "usage_output_tokens,web_search_count,inference_geo,speed\n"
+        f"2026-03-02,{LONG},Service,Default,standard,≤ 200k,300000,0,0,0,30000,0,global,\n"
+    )
+    header = (
+        "usage_date_utc,model,workspace,api_key,usage_type,context_window,token_type,cost_usd,list_price_usd,cost_type"
+    )
+    (charged := tmp_path / "costs.csv").write_text(
+        f"{header}\n"
+        "2026-03-02,Made Long,Default,Service,message,≤ 200k,input_no_cache,1.50,1.50,token\n"
+        "2026-03-02,Made Long,Default,Service,message,≤ 200k,output,0.30,0.30,token\n"
+    )
+
+    found = await compared(database, connection, [read_report(one, None, NOW) for one in (counted, charged)])
+
+    assert (found.total.billed_usd, found.total.computed_usd) == (Decimal("1.8"), Decimal("1.2"))
+    assert parts(found.total) == {"calls": Decimal("0.6")}
+
+
 async def test_calls_with_long_inputs_cost_what_these_do_also_where_the_report_does_not_tell_them(
     database: Database, connection: Connection, tmp_path: Path
 ) -> None:
