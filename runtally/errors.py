@@ -327,6 +327,9 @@ class NotFound(RuntallyError):
     message = "No page, project or run is at this address; check the path and the id."
 
 
+NO_PROJECT = "There is no such project. A project appears with its first run; check the id that it is sent."
+
+
 class Conflict(RuntallyError):
     """What was to be made or changed is something else than its sender saw; `current` is what is there now."""
 

@@ -17,7 +17,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.audit import Actor, Change, record
 from runtally.db.database import Database
-from runtally.errors import Detail, InvalidNameRule, NotFound, StoreUnavailable
+from runtally.errors import NO_PROJECT, Detail, InvalidNameRule, NotFound, StoreUnavailable
 from runtally.fields import trimmed
 from runtally.models.project import NameRule, NameStorage, Project
 from runtally.models.run import StoredRun
@@ -182,7 +182,7 @@ async def set_rule(  # noqa: PLR0913, PLR0917  # What is set, by whom and when.
     if wrong:
         raise InvalidNameRule(details=tuple(wrong))
     if await session.get(Project, project_id, with_for_update=True) is None:
-        raise NotFound("There is no such project; `runtally projects list` shows all.")
+        raise NotFound(NO_PROJECT)
     rules = {rule.key: rule for rule in await list_rules(session, project_id)}
     if key not in rules and len(rules) >= MAX_RULES:
         raise InvalidNameRule(f"There are {MAX_RULES} keys already; remove one first.")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.audit import Actor, Change, record
-from runtally.errors import InvalidTrackedKey, NotFound
+from runtally.errors import NO_PROJECT, InvalidTrackedKey, NotFound
 from runtally.models.dimension import EVERY_PROJECT, MAX_TRACKED_KEYS, KeyState
 from runtally.models.project import Project
 from runtally.usage.dimensions import MAX_KEY_LENGTH, canonical_key, is_key
@@ -148,7 +148,7 @@ async def untrack(session: AsyncSession, by: Actor, project_id: str, key: str, n
 async def _locked(session: AsyncSession, project_id: str) -> dict[str, KeyRow]:
     """The keys of a project by name, which no one else changes until the transaction ends."""
     if await session.get(Project, project_id, with_for_update=True) is None:
-        raise NotFound("There is no such project; `runtally projects list` shows all.")
+        raise NotFound(NO_PROJECT)
     return {row.key: row for row in await select_keys(session, project_id)}
 
 

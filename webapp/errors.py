@@ -1,15 +1,16 @@
 """Show errors of pages as HTML: a page, or a toast if htmx asked, so that the screen keeps its content."""
 
+from contextlib import suppress
 from typing import ClassVar
 
-from quart import Response, request, url_for
+from quart import Response, current_app, request, url_for
 from werkzeug.exceptions import HTTPException
 
-from api.current import actor, request_id
+from api.current import actor, incoming, request_id
 from api.errors import RETRY_AFTER_SECONDS, known, status_of
 from api.exchange import note_error
 from runtally.access.scopes import Scope, may
-from runtally.audit import ActorKind
+from runtally.audit import ANYONE, ActorKind
 from runtally.errors import (
     BodyTooLarge,
     Forbidden,
@@ -22,6 +23,7 @@ from runtally.errors import (
     TooManyDownloads,
 )
 from runtally.fields import is_project_id, trimmed
+from webapp import sessions
 from webapp.addresses import here, path_in, safe_path
 from webapp.rendering import Page, render, see_other, wants_part
 from webapp.security import CrossSiteForm, SignInRequired, recognise
@@ -69,7 +71,9 @@ class ErrorPage(Page, frozen=True):
     """The sign-in page, if another user may do this."""
     request_id: str | None
     project_id: str | None = None
-    """The project that the page is of, whose other pages the reader may try while this one is not available."""
+    """The project that the page is of, whose other pages the reader may try instead."""
+    list_url: str | None = None
+    """The page of admins that lists what there is of the kind that was asked for."""
 
     @property
     def document_title(self) -> str:
@@ -111,6 +115,8 @@ async def _rendered(shown: RuntallyError | HTTPException | None, status: int, id
     retry_url = here() if request.method == "GET" else None
     if request.endpoint is None:
         await recognise()
+    if isinstance(shown, StoreUnavailable) and actor() is ANYONE:
+        incoming().actor = sessions.presumed_holder(_project_asked_for()) or ANYONE
     if not wants_part():
         page = ErrorPage(
             status,
@@ -120,7 +126,8 @@ async def _rendered(shown: RuntallyError | HTTPException | None, status: int, id
             back_url=safe_path(_page_asked_from()) if isinstance(shown, BodyTooLarge) else None,
             sign_in_url=url_for("sign_in.sign_in", next=_page_asked_from()) if _is_not_theirs(shown) else None,
             request_id=id_to_report,
-            project_id=_project_asked_for() if status >= 500 else None,  # noqa: PLR2004  # Server errors.
+            project_id=_project_to_show(status),
+            list_url=_list_url() if status == 404 else None,  # noqa: PLR2004  # As above.
         )
         return await render(page, status)
     response = await render(ErrorToast(message, retry_url, id_to_report), status)
@@ -148,10 +155,27 @@ def _page_asked_from() -> str:
 
 
 def _project_asked_for() -> str | None:
-    """Return the project of the address, if the reader may see it."""
+    """Return the project of the address."""
     project_id: str = (request.view_args or {}).get("project_id") or trimmed(request.args.get("project", ""))
-    is_theirs = is_project_id(project_id) and may(actor(), Scope.METRICS_READ, project_id)
-    return project_id if is_theirs else None
+    return project_id if is_project_id(project_id) else None
+
+
+def _project_to_show(status: int) -> str | None:
+    """Return the project of the address, if the reader may see it, and it is something in it that is missing or all of it out of reach."""
+    project_id, is_part = _project_asked_for(), status == 404 and len(request.view_args or {}) > 1  # noqa: PLR2004  # As above.
+    is_shown = project_id and (is_part or status >= 500) and may(actor(), Scope.METRICS_READ, project_id)  # noqa: PLR2004
+    return project_id if is_shown else None
+
+
+def _list_url() -> str | None:
+    """Return the nearest page above the address, for admins: what others ask for is in a project."""
+    path, routes = request.path, current_app.create_url_adapter(request)
+    while routes and may(actor(), Scope.ADMIN, None) and (path := path.rpartition("/")[0]):
+        with suppress(HTTPException):
+            endpoint, values = routes.match(path, "GET")
+            if not values:
+                return str(url_for(endpoint))
+    return None
 
 
 def _is_not_theirs(shown: RuntallyError | HTTPException | None) -> bool:

@@ -13,13 +13,13 @@ from api.current import incoming, services
 from api.limits import wrong_keys_limited
 from runtally.access import passwords, sessions, shared_links, users
 from runtally.access.keys import verify
-from runtally.access.scopes import Scope
+from runtally.access.scopes import SCOPES, Scope
 from runtally.access.shared_links import OpenLink
-from runtally.audit import Actor
+from runtally.audit import Actor, ActorKind
 from runtally.errors import InvalidCredentials, InvalidKey, NotConfigured, PasswordsBusy, RateLimited
 from runtally.limits.rate import Rate
 from runtally.limits.wrong_keys import source_of
-from runtally.models.user import User
+from runtally.models.user import Role, User
 from runtally.settings import Settings
 from webapp.addresses import cookies_are_secure
 
@@ -164,6 +164,13 @@ async def holder() -> Actor | None:
     if actor is None:
         session.clear()
     return actor
+
+
+def presumed_holder(project_id: str | None) -> Actor | None:
+    """Return who holds the request's session while the database cannot say it: for the frame of an error page, and for nothing else."""
+    if _TOKEN in session:
+        return Actor(ActorKind.USER, "", SCOPES[Role.MEMBER], project_id)
+    return Actor(ActorKind.LINK, "", frozenset({Scope.METRICS_READ}), project_id) if _LINK in session else None
 
 
 async def _begin(

@@ -26,7 +26,7 @@ from runtally.clock import Clock
 from runtally.db import pair
 from runtally.db.database import Database
 from runtally.db.outbox import expand_project
-from runtally.errors import ArchiveError, ArchiveMissing, NotFound, StoreUnavailable
+from runtally.errors import NO_PROJECT, ArchiveError, ArchiveMissing, NotFound, StoreUnavailable
 from runtally.usage.store import ROLLUP_INPUT_COLUMNS
 
 log = structlog.get_logger()
@@ -62,7 +62,7 @@ async def erase_project(places: Places, by: Actor, project_id: str) -> int:
             is_known = await projects.erase_in_control(here, project_id)
             # A key may be there before the first run makes its project; only between two databases something may be left.
             if project is None and (here is session or not is_known):
-                raise NotFound(projects.UNKNOWN)
+                raise NotFound(NO_PROJECT)
             # Before the rest is committed: what is live still can be reported again, what is only reported can't be found.
             async with _reporting_session(places, session) as there:
                 await (await there.connection()).exec_driver_sql(queries.DELETE_REPORTED, (project_id,))

@@ -10,7 +10,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.access.erasure_queries import erase_archived, erase_runs
 from runtally.audit import Actor, Change, record
-from runtally.errors import InvalidName, InvalidRetention, NotFound
+from runtally.errors import NO_PROJECT, InvalidName, InvalidRetention, NotFound
 from runtally.fields import is_project_id
 from runtally.models.alert import Alert, AlertDelivery, AlertRule, AlertTarget
 from runtally.models.budget import Budget
@@ -35,7 +35,6 @@ from runtally.models.user import GroupRole, Invitation, Membership
 from runtally.usage.deleted_queries import COSTS, DELETED, select_months
 
 MAX_NAME = 128
-UNKNOWN = "There is no such project; `runtally projects list` shows all."
 # Tables that belong to one project, besides its runs: in its cell, and in control.
 _OWN = (
     SavedView,
@@ -67,7 +66,7 @@ async def get(session: AsyncSession, project_id: str, *, is_locked: bool = False
     """Return the project with this id; one that is locked nobody else changes until the transaction ends. Raises `NotFound`."""
     project = await session.get(Project, project_id, with_for_update=is_locked or None)
     if project is None:
-        raise NotFound(UNKNOWN)
+        raise NotFound(NO_PROJECT)
     return project
 
 

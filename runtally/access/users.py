@@ -14,7 +14,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from runtally.access import passwords, sessions, teams
 from runtally.access.scopes import Grant
 from runtally.audit import Actor, Change, record
-from runtally.errors import Detail, InvalidCredentials, InvalidUser, NotFound
+from runtally.errors import NO_PROJECT, Detail, InvalidCredentials, InvalidUser, NotFound
 from runtally.fields import is_team
 from runtally.models.project import Project
 from runtally.models.user import Invitation, Membership, Role, User
@@ -122,7 +122,7 @@ async def demand_project(session: AsyncSession, cell: AsyncSession, grant: Grant
         return
     # It is locked as by a foreign key, which control cannot have to what is in a cell.
     if await cell.get(Project, grant.project_id, with_for_update={"read": True, "key_share": True}) is None:
-        raise NotFound("There is no such project: the first run that names it makes it.")
+        raise NotFound(NO_PROJECT)
 
 
 async def set_role(session: AsyncSession, cell: AsyncSession, by: Actor, account: Account, grant: Grant) -> None:

@@ -34,7 +34,7 @@ async def get(session: AsyncSession, bill_id: uuid.UUID) -> Bill:
     """Return a bill. Raises `NotFound`."""
     bill = await session.get(Bill, bill_id)
     if bill is None:
-        raise NotFound("There is no such bill; `runtally bills list` shows all.")
+        raise NotFound("There is no such bill; it may have been removed or replaced.")
     return bill
 
 

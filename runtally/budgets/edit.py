@@ -9,7 +9,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally import tracking
 from runtally.audit import Actor, Change, record
-from runtally.errors import Detail, InvalidBudget, NotFound
+from runtally.errors import NO_PROJECT, Detail, InvalidBudget, NotFound
 from runtally.fields import is_of_several, trimmed
 from runtally.models.budget import ALL_RUNS, EACH_VALUE, Budget, BudgetPeriod
 from runtally.models.dimension import MAX_VALUE_LENGTH, KeyState
@@ -114,7 +114,7 @@ async def lock_owner(session: AsyncSession, project_id: str) -> None:
     if is_of_several(project_id):
         await session.exec(select(func.pg_advisory_xact_lock(_LOCK)))
     elif await session.get(Project, project_id, with_for_update=True) is None:
-        raise NotFound("There is no such project; `runtally projects list` shows all.")
+        raise NotFound(NO_PROJECT)
 
 
 async def _count(session: AsyncSession, project_id: str) -> int:

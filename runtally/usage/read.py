@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from runtally.clock import DAY, start_of_day
-from runtally.errors import DimensionNotTracked, NotFound
+from runtally.errors import NO_PROJECT, DimensionNotTracked, NotFound
 from runtally.models.rollup import GRAINS
 from runtally.usage.dimensions import BY_MODEL, EXPERIMENT, NO_VALUE, OTHER, STATUS, Dimension
 from runtally.usage.filter import ALL_RUNS, RunFilter
@@ -104,9 +104,7 @@ async def find_project(reader: UsageReader) -> KnownProject:
     """Read the reader's project. Raises `NotFound`."""
     projects = await project_queries.select_projects(reader.connection, reader.project_id)
     if not projects:
-        raise NotFound(
-            "There is no such project. A project appears with its first run; check the projectId it is sent."
-        )
+        raise NotFound(NO_PROJECT)
     return projects[0]
 
 

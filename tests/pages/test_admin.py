@@ -83,7 +83,7 @@ async def test_a_changed_role_holds_at_once_and_signs_out(
 
     unknown = await admin.post(f"{user}/role", form={"role": "member", "project": "no-such"})
     assert unknown.status_code == 422
-    assert "There is no such project: the first run that names it makes it." in await unknown.get_data(as_text=True)
+    assert "There is no such project." in await unknown.get_data(as_text=True)
 
     changed = await admin.post(f"{user}/role", form={"role": "member", "project": project_id})
 

@@ -63,6 +63,47 @@ async def test_a_page_that_is_not_available_keeps_its_project_and_the_ways_to_it
     assert {"/projects/some-bot", "/projects/some-bot/budgets", "/projects/some-bot/costs", path} <= set(links)
 
 
+@pytest.mark.parametrize(("held", "tabs"), [("token", {"settings", "budgets"}), ("link", {"budgets"}), ("", set())])
+async def test_who_signed_in_keeps_them_too_while_nobody_can_say_who_that_is(held: str, tabs: set[str]) -> None:
+    url = f"postgresql://nobody@127.0.0.1:{free_port()}/away"
+    async with create_app(settings_for(url, service_dev_mode=False)).test_app() as running:
+        browser = running.app.test_client()  # type: ignore[attr-defined]  # As above.
+        if held:
+            async with browser.session_transaction() as session:
+                session[held] = "any"
+            html = await html_of(browser, "/projects/some-bot/errors", 503)
+        else:
+            html = await (await browser.get("/projects/some-bot/errors")).get_data(as_text=True)
+
+    links = {link["href"] for link in Outline(html).all("a")}
+    assert {tab for tab in ("settings", "budgets") if f"/projects/some-bot/{tab}" in links} == tabs
+    assert "Sign out" not in html or held == "token"
+
+
+MISSING = (
+    ("/admin/bills/01a1fe14-fe4c-7d6c-80b9-f6b3964f2942", "no such bill", "/admin/bills"),
+    ("/admin/prices/999999/correct", "no such price", "/admin/prices"),
+    ("/admin/prices/repricing/999999", "no such repricing", "/admin/prices/repricing"),
+    ("/admin/teams/none-such/budgets", "no team none-such", "/admin/teams"),
+    ("/admin/erasures/999999", "no such erasure", "/admin/erasures"),
+    ("/guides/none-such", "No guide is at this address", "/guides"),
+    ("/projects/{}/runs/none-such", "no run with that id", "/projects/{}/sessions"),
+    ("/projects/{}/sessions/none-such", "no run of that session", "/projects/{}/sessions"),
+    ("/experiments/{}/none-such", "no such experiment", "/experiments?project={}"),
+)
+
+
+async def test_what_is_missing_is_named_with_the_way_to_what_there_is(
+    reader: Browser, post: Post, project_id: str
+) -> None:
+    await post()
+    for path, missing, leads_to in MISSING:
+        html = await html_of(reader, path.format(project_id), 404)
+
+        assert missing in text_of(html), path
+        assert leads_to.format(project_id) in {link["href"] for link in Outline(html).all("a")}, path
+
+
 async def test_a_page_without_a_form_refuses_a_post(reader: Browser) -> None:
     response = await reader.post("/")
 

@@ -16,7 +16,7 @@ from api.usage import csv_parts, read_answer
 from api.usage_query import read_request
 from runtally.access.scopes import Permission, Scope, demand, may
 from runtally.cells.request import demand_all
-from runtally.errors import ArchiveNotRead, DimensionNotTracked, Forbidden, NotFound
+from runtally.errors import NO_PROJECT, ArchiveNotRead, DimensionNotTracked, Forbidden, NotFound
 from runtally.runs.read import read_latencies
 from runtally.runs.values import Latencies
 from runtally.spreadsheets import BOM
@@ -222,7 +222,7 @@ async def read_head(reader: UsageReader, view: View, heading: str) -> ReportFram
     if project_id is not None:
         projects = await select_projects(snapshots.connection, project_id)
         if not projects:
-            raise NotFound("There is no such project. A project appears with its first run.")
+            raise NotFound(NO_PROJECT)
         project = ProjectHeading(projects[0].id, projects[0].name, projects[0].is_hidden)
     return frame_of(
         project,
