@@ -242,6 +242,13 @@ async def render(page: Page, status: int = 200) -> Response:
     return response
 
 
+async def render_once(page: Page) -> Response:
+    """Render a page with a secret that is shown once: nothing on the way may keep it."""
+    response = await render(page)
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
 async def render_refused(page: Page, error: RuntallyError) -> Response:
     """Render the page with a form that was refused; if waiting helps, the answer says how long."""
     wait = error.retry_after_seconds if isinstance(error, RateLimited | PasswordsBusy) else None

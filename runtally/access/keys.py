@@ -29,6 +29,7 @@ SHARED_KEY_ID = UUID(int=0)
 """Stands for the shared ingest key, which is a setting and has no id."""
 SHARED_KEY_NAME = "shared ingest key"
 MAX_NAME = 80
+TRIED_FOR = timedelta(hours=1)
 PREFIX_LENGTH = 11
 """Characters that people recognise a key by: `rt_` and 8 of its own."""
 LAST_USE_STEP = timedelta(minutes=1)
@@ -95,6 +96,17 @@ def issue(  # noqa: PLR0913  # What says what the key is has its name at the cal
     after = {"name": name, "scopes": issued.row.scopes, "expires_at": expires_at}
     record(session, by, Change("key.created", issued.row.prefix, project_id, after=after))
     return issued
+
+
+async def issue_for_trying(
+    session: AsyncSession, now: datetime, by: Actor, project_id: str, scopes: Sequence[Scope]
+) -> IssuedKey:
+    """A key for an hour, with which somebody tries the API; the one before it is revoked. The caller has locked the project."""
+    name = f"To try the API, by {by.label or by.name}"[:MAX_NAME]
+    for key in await of_project(session, project_id):
+        if key.name == name and is_active(key, now):
+            revoke(session, now, by, key)
+    return issue(session, now, by, project_id=project_id, scopes=scopes, name=name, lifetime=TRIED_FOR)
 
 
 def rotate(session: AsyncSession, now: datetime, by: Actor, key: ApiKey, overlap: timedelta) -> IssuedKey:

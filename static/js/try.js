@@ -43,9 +43,18 @@ document.addEventListener("submit", async (event) => {
   shown.hidden = text === "";
 });
 
+function fill(key) {
+  for (const one of document.querySelectorAll("[data-try] [data-key]")) one.value = key;
+}
+
 document.addEventListener("input", ({ target }) => {
-  if (!target.matches("[data-try] [data-key]")) return;
-  for (const one of document.querySelectorAll("[data-try] [data-key]")) one.value = target.value;
+  if (target.matches("[data-try] [data-key]")) fill(target.value);
+});
+
+document.addEventListener("htmx:after:swap", () => {
+  const made = document.querySelector("[data-made]");
+  if (made) fill(made.value);
+  made?.remove();
 });
 
 for (const one of document.querySelectorAll("[data-try] [type=submit]")) one.disabled = false;

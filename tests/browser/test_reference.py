@@ -1,7 +1,10 @@
 """The API reference: a short list, of which links unfold the parts."""
 
+import re
+
 from playwright.sync_api import Page, expect
 
+from tests.browser.conftest import PROJECT
 from tests.browser_fixtures import Complaints
 from tests.serving import Server
 
@@ -40,6 +43,18 @@ def test_a_request_of_the_reference_is_sent_from_the_page_and_its_answer_shown(
     expect(status).to_have_text("200 OK")
     expect(ingest.locator(".docs-try-answer")).to_contain_text('"ok": true')
     assert story.ingest_key not in page.url
+
+
+def test_a_key_that_the_page_makes_is_filled_in_where_requests_are_sent(page: Page, story: Server) -> None:
+    page.goto(f"{story.url}/docs")
+    page.get_by_label("Try requests with a key for").select_option(PROJECT)
+    page.get_by_role("button", name="Make a key for an hour").click()
+
+    expect(page.locator("#trial-key")).to_contain_text("works until")
+    ingest = page.locator("#post_ingest")
+    expect(ingest.locator("[data-key]")).to_have_value(re.compile("rt_.{43}"))
+    expect(page.get_by_label("Try requests with a key for")).to_have_value(PROJECT)
+    expect(page.locator("[data-made]")).to_have_count(0)
 
 
 def test_a_path_of_the_reference_with_a_placeholder_is_not_sent(page: Page, story: Server) -> None:

@@ -10,7 +10,7 @@ from werkzeug.routing import AnyConverter, IntegerConverter, Rule, UUIDConverter
 
 from api.access import declared_rule
 from runtally.access.keys import issue
-from runtally.access.scopes import Scope
+from runtally.access.scopes import Permission, Scope
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
@@ -142,6 +142,7 @@ EVERY_KEY = {"GET /find"}
 NEEDED = {
     "GET /": Scope.METRICS_READ,
     "GET /account": NOBODY_BUT_USERS,
+    "POST /docs/key": Permission.EDIT_PROJECT,
     # Of users those who are in the team.
     "GET /admin/teams/<segment:team>": NOBODY_BUT_USERS,
     "GET /breakdown": Scope.METRICS_READ,

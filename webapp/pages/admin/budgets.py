@@ -36,7 +36,7 @@ from webapp.pages.project.budgets import (
     save_budget,
     state_rows,
 )
-from webapp.rendering import Page, render, see_other
+from webapp.rendering import Page, render, render_once, see_other
 from webapp.security import admin
 
 OF_TEAM = f"{ONE}/budgets"
@@ -125,9 +125,7 @@ async def add_target(team: str | None = None) -> ResponseReturnValue:
     if target is None:
         return await render(replace(page, alerts=replace(page.alerts, **changes)), 422)
     shown = AddedChannel(said, target.secret or "")
-    response = await render(replace(page, alerts=replace(page.alerts, added=shown)))
-    response.headers["Cache-Control"] = "no-store"
-    return response
+    return await render_once(replace(page, alerts=replace(page.alerts, added=shown)))
 
 
 @blueprint.post("/admin/budgets/alerts/<uuid:target_id>/test")

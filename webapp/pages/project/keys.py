@@ -21,7 +21,7 @@ from webapp import formats
 from webapp.addresses import server_url
 from webapp.form import Form, sent_form
 from webapp.pages.project.settings import PATH, SettingsPage, back_to
-from webapp.rendering import render
+from webapp.rendering import render, render_once
 from webapp.security import project_editor
 from webapp.snippets import Snippet, snippets
 from webapp.zone import local
@@ -143,14 +143,12 @@ async def _with_new(project_id: str, new: ShownKey) -> Response:
     """The page with the new key: no redirect, because the key must not be kept anywhere on the way."""
     async with services().sessions_of(project_id) as (session, cell):
         page = await _page(session, cell, project_id)
-    response = await render(replace(page, new=new))
-    response.headers["Cache-Control"] = "no-store"
-    return response
+    return await render_once(replace(page, new=new))
 
 
 def _scopes(names: tuple[str, ...]) -> tuple[Scope, ...]:
     scopes = parse_scopes(names)
-    if not scopes or not {scope for scope, _, _ in _offered_permissions()}.issuperset(scopes):
+    if not scopes or not {scope for scope, _, _ in offered_permissions()}.issuperset(scopes):
         raise InvalidScope("Choose at least one of these.")
     return scopes
 
@@ -165,7 +163,7 @@ async def _page(session: AsyncSession, cell: AsyncSession, project_id: str) -> K
     """Return the page. Raises `NotFound`."""
     project, now = await projects.get(cell, project_id), services().clock()
     rows = await keys.of_project(session, project_id)
-    permissions = _offered_permissions()
+    permissions = offered_permissions()
     return KeysPage(
         project,
         SECTION,
@@ -178,7 +176,7 @@ async def _page(session: AsyncSession, cell: AsyncSession, project_id: str) -> K
     )
 
 
-def _offered_permissions() -> tuple[tuple[str, str, str], ...]:
+def offered_permissions() -> tuple[tuple[str, str, str], ...]:
     """Return the permissions that a new key may have, without ingest if the server accepts only its shared key."""
     takes_project_keys = services().settings.ingest_project_keys
     return tuple(

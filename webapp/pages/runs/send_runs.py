@@ -24,7 +24,7 @@ from webapp.addresses import address_of, chosen_project, server_url
 from webapp.assets import served_clients
 from webapp.form import Form, sent_form
 from webapp.pages.admin.clients import clients_table
-from webapp.rendering import Page, done, no_content, render, see_other
+from webapp.rendering import Page, done, no_content, render, render_once, see_other
 from webapp.report import Table
 from webapp.security import admin, project_editor
 from webapp.snippets import EXAMPLE_PROJECT, SetupGuide, ways_to_send
@@ -155,9 +155,7 @@ async def _with_new_key(project_id: str, form: Form) -> Response:
             ways=_ways(project_id, issued.secret),
             arrival=_arrival(project_id, page.project, issued.row),
         )
-    response = await render(page)
-    response.headers["Cache-Control"] = "no-store"
-    return response
+    return await render_once(page)
 
 
 async def _send_page(session: AsyncSession, project_id: str) -> SendPage:
