@@ -17,9 +17,9 @@ from runtally.usage import masking, summary_queries
 from runtally.usage.days import boundary_queries as boundary
 from runtally.usage.days.boundary_queries import BoundaryRun
 from runtally.usage.days.version_queries import Days
-from runtally.usage.dimensions import PROJECT
-from runtally.usage.filter import Outcome
-from runtally.usage.groups.groups import GroupAnswer, read_groups
+from runtally.usage.dimensions import PROJECT, Dimension
+from runtally.usage.filter import Outcome, RunFilter
+from runtally.usage.groups.groups import GroupAnswer, read_groups, read_highest
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.memo import ReadOnce, Version
 from runtally.usage.overview import sum_queries as project_sum_queries
@@ -34,7 +34,7 @@ from runtally.usage.plan import (
 )
 from runtally.usage.snapshots import Snapshot, Snapshots
 from runtally.usage.summary import Summary
-from runtally.usage.timeline import Cover
+from runtally.usage.timeline import Cover, Timeline
 from runtally.usage.totals import Addable, group_sum
 from runtally.usage.window import CustomRange, Range, TimeSpan, Window
 
@@ -233,6 +233,14 @@ class UsageReader:
     async def groups(self, question: GroupQuestion) -> GroupAnswer:
         """Answer a question about groups. Raises `DimensionNotTracked` where too many runs would have to be read."""
         return await read_groups(await self.group_readers(), question)
+
+    async def highest(self, run_filter: RunFilter, window: Window, dimension: Dimension, limit: int) -> tuple[str, ...]:
+        """Return the most expensive values of a dimension over a window. Raises `DimensionNotTracked`."""
+        timeline = Timeline.of_window(window).as_one_bucket()
+        question = GroupQuestion(timeline, run_filter, (dimension,), limit=limit, latencies=LatencyDetail.NONE)
+        groups = (await read_highest(await self.group_readers(), question))[:limit]
+        shown = masking.group_mask(run_filter.project_id, (dimension,)) or (lambda group: group)
+        return tuple(dict.fromkeys(value for (value,) in map(shown, groups) if value))
 
     async def group_readers(self) -> list[GroupRowReader]:
         """Return the reader of groups in each database, which knows the state of its days."""

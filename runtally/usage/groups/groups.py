@@ -81,6 +81,15 @@ async def read_groups(readers: Sequence[GroupRowReader], question: GroupQuestion
     return await _answer(question, await _parts_of_each(readers, question))
 
 
+async def read_highest(readers: Sequence[GroupRowReader], question: GroupQuestion) -> tuple[Group, ...]:
+    """Return the groups with the highest rank, one more than wanted where there are as many, without their sums.
+
+    They are not masked. Raises `DimensionNotTracked` where too many runs would have to be read.
+    """
+    names, _ = await _names(question, await _parts_of_each(readers, question))
+    return names
+
+
 async def count_groups(readers: Sequence[GroupRowReader], question: GroupQuestion, most: int) -> int:
     """Count the groups of each part of the time, so that a group of several parts counts several times.
 

@@ -14,6 +14,7 @@ from runtally.usage.dimensions import OTHER_NAME, Dimension
 from runtally.usage.groups.ranks import Name, Ranks
 from runtally.usage.groups.slices import (
     ANY,
+    NONE,
     OTHERS,
     VALUE,
     PlannedQuestion,
@@ -171,7 +172,7 @@ async def select_ranks(connection: Connection, asked: PlannedQuestion, most: int
         measure = f"trunc({measure} * 1e{USD_DECIMALS})"
     limit = "" if most is None else f" LIMIT {found.value(most, 'bigint')}"
     sql = f"""{slices}
-  SELECT {", ".join(f"array_agg({name})" for name in names)}, array_agg(measure::text), array_agg(runs)
+  SELECT {", ".join(f"array_agg(CASE {name} WHEN '{NONE}' THEN NULL ELSE substr({name}, 2) END)" for name in names)}, array_agg(measure::text), array_agg(runs)
     FROM (SELECT *, {measure} AS measure
             FROM (SELECT {", ".join(names)}, {_sums(question)}
                     FROM slices
@@ -180,10 +181,9 @@ async def select_ranks(connection: Connection, asked: PlannedQuestion, most: int
                   HAVING sum(runs) <> 0) AS summed
         ORDER BY measure DESC, runs DESC{"".join(f', {name} COLLATE "C"' for name in names)}{limit}) AS ranked"""
     [row] = await connection.fetch(sql, *found.values)
-    *written, measures, runs = row
+    *values, measures, runs = row
     if measures is None:
         return Ranks.of({})
-    values = [[one[1:] if one.startswith(VALUE) else None for one in column] for column in written]
     groups: Sequence[Name] = values[0] if len(values) == 1 else list(zip(*values, strict=True))
     return Ranks.sorted(groups, list(map(int, measures)), runs)
 

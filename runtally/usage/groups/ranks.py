@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from heapq import nlargest, nsmallest
-from itertools import islice
+from itertools import combinations, count, islice
 from typing import Any, NamedTuple, Self, TypeAlias
 
 from runtally.money import USD_DECIMALS
@@ -52,7 +52,7 @@ class Ranks:
         """Return the ranks of groups that have the highest rank first."""
         with suppress(OverflowError):
             measures = array("q", measures)
-        return cls({name: place for place, name in enumerate(names)}, measures, array("q", runs))
+        return cls(dict(zip(names, count(), strict=False)), measures, array("q", runs))
 
     def with_groups(self, ranks: Mapping[Group, Rank]) -> "Ranks":
         """Return the ranks of further groups as well, of which there are few."""
@@ -87,7 +87,7 @@ def _walked(ranks: Sequence[Ranks], limit: int) -> dict[Name, Rank] | None:
     walks, found, step = [_named(rank) for rank in ranks], dict[Name, Rank](), max(limit, _MIN_STEP)
     while walks:
         parts = [list(islice(walk, step)) for walk in walks]
-        if step > _MAX_STEP or all(part[0][1] == part[-1][1] for part in parts if part):
+        if step > _MOST_STEPS * max(limit, _MIN_STEP) or all(part[0][1] == part[-1][1] for part in parts if part):
             return None
         walks = [walk for walk, part in zip(walks, parts, strict=True) if len(part) == step]
         for name in {name for part in parts for name, _ in part}.difference(found):
@@ -99,15 +99,12 @@ def _walked(ranks: Sequence[Ranks], limit: int) -> dict[Name, Rank] | None:
     return found
 
 
-_MIN_STEP, _MAX_STEP = 10, 500
+_MIN_STEP, _MOST_STEPS = 10, 2
 
 
 def _added_where_shared(ranks: Sequence[Ranks], limit: int) -> dict[Name, Rank]:
     """Add up the groups of several ranges, and those of one alone that are the first of these: they keep their order there."""
-    seen, shared = set[Name](), set[Name]()
-    for rank in ranks:
-        shared |= rank.places.keys() & seen
-        seen |= rank.places.keys()
+    shared = set[Name]().union(*(one.places.keys() & other.places.keys() for one, other in combinations(ranks, 2)))
     alone = ((name for name, _ in _named(rank) if name not in shared) for rank in ranks)
     names = {name for name in shared if _may_be_named(name)}.union(*(islice(of_one, limit) for of_one in alone))
     return {name: _added(ranks, name) for name in names}
@@ -115,8 +112,12 @@ def _added_where_shared(ranks: Sequence[Ranks], limit: int) -> dict[Name, Rank]:
 
 def _added(ranks: Sequence[Ranks], name: Name) -> Rank:
     """Return the rank of a group over several time ranges together."""
-    places = [(rank, rank.places[name]) for rank in ranks if name in rank.places]
-    return Rank(sum(one.measures[place] for one, place in places), sum(one.runs[place] for one, place in places))
+    measure = runs = 0
+    for rank in ranks:
+        if (place := rank.places.get(name)) is not None:
+            measure += rank.measures[place]
+            runs += rank.runs[place]
+    return Rank(measure, runs)
 
 
 def _named(ranks: Ranks) -> Iterator[tuple[Name, int]]:

@@ -14,8 +14,7 @@ from runtally.access.scopes import Scope, demand
 from runtally.errors import DimensionNotTracked
 from runtally.runs.compare import ComparedRuns, have_runs_in_common, read_runs
 from runtally.usage import masking
-from runtally.usage.dimensions import KEY, NO_VALUE, OF_OUTCOME, OTHER
-from runtally.usage.read import read_totals
+from runtally.usage.dimensions import KEY, OF_OUTCOME
 from runtally.usage.reader import UsageReader
 from runtally.usage.snapshots import Snapshots
 from runtally.usage.tracked_keys import select_tracked_keys
@@ -168,10 +167,9 @@ async def _values(reader: UsageReader, shown: Comparison) -> tuple[str, ...]:
     run_filter = shown.view.filter.without_dimension(dimension).replace(project_id=project_id)
     window = shown.view.window(reader.now)
     try:
-        totals = await read_totals(reader, window, run_filter, (dimension,), limit=MAX_OPTIONS)
+        return await reader.highest(run_filter, window, dimension, MAX_OPTIONS)
     except DimensionNotTracked:
         return ()
-    return tuple(value for (value,) in totals.groups if value not in {NO_VALUE, OTHER})
 
 
 def _side(shown: Comparison, side: Side, values: tuple[str, ...], names: Mapping[str, str], now: datetime) -> SidePart:

@@ -26,13 +26,11 @@ from runtally.models.project import Project
 from runtally.money import plain
 from runtally.names import LiveNames
 from runtally.usage import masking
-from runtally.usage.dimensions import METADATA, NO_VALUE, OTHER, dimension_named
+from runtally.usage.dimensions import METADATA, dimension_named
 from runtally.usage.filter import RunFilter
-from runtally.usage.plan import GroupQuestion, LatencyDetail
 from runtally.usage.reader import UsageReader
 from runtally.usage.snapshots import Snapshots
-from runtally.usage.timeline import Timeline
-from runtally.usage.window import Range, TimeSpan, Window
+from runtally.usage.window import Range, Window
 from webapp import formats
 from webapp.addresses import address_of, path_to
 from webapp.form import Form, sent_form
@@ -316,13 +314,9 @@ async def _values(
         dimension = dimension_named(name) if name else None
         if dimension is None or not is_open(dimension):
             continue
-        timeline = Timeline.whole(TimeSpan(window.start, window.until), now)
-        question = GroupQuestion(
-            timeline, RunFilter(project_id=project_id), (dimension,), limit=_SUGGESTED, latencies=LatencyDetail.NONE
-        )
         with suppress(DimensionNotTracked):
-            groups = (await reader.groups(question)).groups
-            found += ((value, label) for (value,) in groups if value and value not in {NO_VALUE, OTHER})
+            values = await reader.highest(RunFilter(project_id=project_id), window, dimension, _SUGGESTED)
+            found += ((value, label) for value in values)
     return tuple(found)
 
 
