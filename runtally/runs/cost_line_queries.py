@@ -13,11 +13,12 @@ from typing import Any, NamedTuple, TypeAlias
 from runtally.db.database import Connection
 from runtally.units import COUNT_COLUMNS, FURTHER, FURTHER_UNITS, TOKEN_KINDS, WHOLES, Measured, Unit, Usage
 from runtally.usage.conditions import Conditions, runs_during
-from runtally.usage.groups.slices import names_of, number_sql, read_group, value_columns
+from runtally.usage.dimensions import OTHER
+from runtally.usage.groups.slices import OTHERS, named_sql, names_of, number_sql, read_group, value_columns
 from runtally.usage.plan import Group, GroupQuestion
 from runtally.usage.window import TimeSpan
 
-_KEY = ("number", "entry", "project", "provider", "period", "tier", "region", "moment", "length", "single")
+_KEY = ("number", "entry", "project", "provider", "period", "tier", "region", "moment", "length", "single", "known")
 """What decides the price of a run, besides the values of its groups; `single` is its own where it is added to no other."""
 
 
@@ -61,6 +62,8 @@ class PricedAlike(NamedTuple):
     input_tokens: int
     """Those of one of these runs."""
     usage: Usage
+    example: Group = ()
+    """One of the groups that are told apart no more, where several are one."""
 
 
 Units: TypeAlias = dict[str, int | float]
@@ -72,17 +75,24 @@ async def select_priced_alike(
     """Read the sums of a span's runs; None for more rows than `most`."""
     found = Conditions()
     names = names_of(question.by)
-    key = ", ".join((*_KEY, *names))
+    shown = names if question.named is None else [f"shown_{name}" for name in names]
+    key, example = ", ".join((*_KEY, *shown)), f"ARRAY[{', '.join(names)}]::text[]"
     limit = found.value(most + 1, "bigint")
+    runs = _runs_sql(found, question, span, varying)
+    if question.named is not None:
+        columns = ", ".join(f"coalesce(named.{name}, '{OTHERS}') AS shown_{name}" for name in names)
+        same = " AND ".join(f"named.{name} = each.{name}" for name in names)
+        runs = f"""SELECT each.*, {columns}
+    FROM ({runs}) AS each LEFT JOIN {named_sql(found, question, question.named)} ON {same}"""
     sql = f"""WITH read AS NOT MATERIALIZED (
-  {_runs_sql(found, question, span, varying)}
+  {runs}
 )
   SELECT {key}, NULL AS unit, count(*), count(cost_usd), coalesce(sum(cost_usd), 0), min(occurred_at),
-         min(coalesce(input_tokens, 0)), {", ".join(f"coalesce(sum({name}), 0)" for name in COUNT_COLUMNS)}
+         min(coalesce(input_tokens, 0)), min({example}), {", ".join(f"coalesce(sum({name}), 0)" for name in COUNT_COLUMNS)}
     FROM read
 GROUP BY {key}
    UNION ALL
-  SELECT {key}, each.unit, 0, 0, sum(each.count::numeric), NULL, NULL, {", ".join("NULL" for _ in COUNT_COLUMNS)}
+  SELECT {key}, each.unit, 0, 0, sum(each.count::numeric), NULL, NULL, NULL, {", ".join("NULL" for _ in COUNT_COLUMNS)}
     FROM read CROSS JOIN LATERAL jsonb_each_text(units) AS each (unit, count)
    WHERE units IS NOT NULL AND each.unit = ANY ({found.value(list(FURTHER), "text[]")})
 GROUP BY {key}, each.unit
@@ -101,11 +111,12 @@ GROUP BY {key}, each.unit
 def _priced_alike(row: tuple[Any, ...], width: int, units: Mapping[tuple[Any, ...], Units]) -> PricedAlike:
     key = row[:width]
     number, entry_id, project_id, provider, _, tier, region, *_ = key
-    runs, priced, cost_usd, at, input_tokens, *counts = row[width + 1 :]
+    sums, (example, *counts) = row[width + 1 : width + 6], row[width + 6 :]
     used: list[Any] = [*map(int, counts), units.get(key)]
-    group, usage = read_group(key[len(_KEY) :]), Usage(*used)
-    return PricedAlike(
-        number, group, entry_id, project_id, provider, tier, region, runs, priced, cost_usd, at, input_tokens, usage
+    group = read_group(key[len(_KEY) :])
+    example = read_group(example) if OTHER in group else group
+    return PricedAlike._make(
+        (number, group, entry_id, project_id, provider, tier, region, *sums, Usage(*used), example)
     )
 
 
@@ -135,6 +146,7 @@ def _runs_sql(found: Conditions, question: GroupQuestion, span: TimeSpan, varyin
         "moment": is_timed.format(_moment(found, varying.minutes)),
         "length": is_long.format(f"width_bucket(coalesce(input_tokens, 0), {lengths})"),
         "single": f"CASE WHEN NOT ({_CAN_BE_ADDED}) THEN runs.project_id || chr(31) || runs.id END",
+        "known": "cost_usd IS NOT NULL",
     }
     runs, _, conditions = runs_during(found, question.filter, span).partition("WHERE")
     listed = ", ".join(f"{sql} AS {name}" for name, sql in key.items())

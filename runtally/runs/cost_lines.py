@@ -22,7 +22,7 @@ from runtally.runs.cost_line_queries import PricedAlike, Varying, select_priced_
 from runtally.units import LINES, Measured
 from runtally.usage import masking
 from runtally.usage.dimensions import OTHER
-from runtally.usage.groups.groups import read_groups
+from runtally.usage.groups.groups import read_groups, read_highest
 from runtally.usage.groups.parts import parts_of
 from runtally.usage.groups.queries import count_runs
 from runtally.usage.groups.rows import GroupRowReader
@@ -127,12 +127,26 @@ async def read_cost_lines(snapshots: Snapshots, control: Connection, question: G
     """
     masking.demand_open(question.filter.project_id, question.filter.dimensions)
     discounts = await select_discounts(control, question.filter.project_id)
+    lacks_some = any(await snapshots.of_each(lambda connection: lacks_runs(connection, question)))
+    stored = await _stored(snapshots, question) if lacks_some else {}
+    question = await with_names(snapshots, question)
     rows = await read_priced_alike(snapshots, control, question, discounts)
     ids = sorted({row.entry_id for row in rows if row.entry_id is not None})
     entries = {one.price.id: one for one in await select_candidates_of(control, ids)}
-    lacks_some = any(await snapshots.of_each(lambda connection: lacks_runs(connection, question)))
-    stored = await _stored(snapshots, question) if lacks_some else {}
     return _answer(question, rows, stored, partial(_add_lines, entries=entries, discounts=discounts))
+
+
+async def with_names(snapshots: Snapshots, question: GroupQuestion) -> GroupQuestion:
+    """Return the question with the names of the dearest groups, so that all others are read as one.
+
+    It is left as it is where no groups are left over, and where nobody knows the dearest without reading too many runs.
+    """
+    readers = [GroupRowReader.of(snapshot) for snapshot in snapshots.every]
+    try:
+        ranked = await read_highest(readers, replace(question, latencies=LatencyDetail.NONE))
+    except DimensionNotTracked:
+        return question
+    return replace(question, named=ranked[: question.limit]) if len(ranked) > question.limit else question
 
 
 async def read_priced_alike(
@@ -150,7 +164,9 @@ async def _rows(snapshot: Snapshot, question: GroupQuestion, varying: Varying, *
     """Read the sums of a database; those of closed days are in the memo."""
     reader = GroupRowReader.of(snapshot)
     # Everything that the sums do not depend on.
-    asked = GroupQuestion(question.timeline, question.filter, question.by, latencies=LatencyDetail.NONE)
+    asked = GroupQuestion(
+        question.timeline, question.filter, question.by, named=question.named, latencies=LatencyDetail.NONE
+    )
     rows: list[PricedAlike] = []
     for part in await parts_of(reader, asked, is_added=is_added):
         of_part = replace(asked, timeline=part.timeline)
@@ -239,7 +255,7 @@ async def _stored(snapshots: Snapshots, question: GroupQuestion) -> Mapping[Slic
             "Some runs of this time are in the database no more, so the lines of their costs are not known: choose a later start, "
             "or group and filter by no more than provider and model, and their cost is a line of its own."
         )
-    sums = replace(question, measures=("runs", "unpriced", "cost_usd"), limit=MAX_ROWS, latencies=LatencyDetail.NONE)
+    sums = replace(question, measures=("runs", "unpriced", "cost_usd"), latencies=LatencyDetail.NONE)
     answer = await read_groups([GroupRowReader.of(snapshot) for snapshot in snapshots.every], sums)
     return {place: one.totals for place, one in answer.slices.items()}
 
@@ -259,9 +275,11 @@ def _answer(
         costs[group] += one.cost_usd
         runs[group] += one.runs
     ranked = nsmallest(
-        question.limit, costs, key=lambda group: (-costs[group], -runs[group], [one or "" for one in group])
+        question.limit,
+        (group for group in costs if OTHER not in group),
+        key=lambda group: (-costs[group], -runs[group], [one or "" for one in group]),
     )
-    named = dict.fromkeys(group for group in ranked if OTHER not in group)
+    named = dict.fromkeys(ranked)
     rest = (OTHER,) * len(question.by)
 
     def place_of(number: int, group: Group) -> SliceKey:

@@ -18,7 +18,7 @@ from runtally.pricing.cost import Price, price_for_run, total_usd, unpriced_unit
 from runtally.pricing.queries import select_discounts
 from runtally.pricing.rates import STANDARD_TIERS
 from runtally.runs.cost_line_queries import PricedAlike
-from runtally.runs.cost_lines import lacks_runs, read_priced_alike
+from runtally.runs.cost_lines import lacks_runs, read_priced_alike, with_names
 from runtally.units import COUNT_COLUMNS, Usage
 from runtally.usage.dimensions import BY_MODEL, OTHER, OTHER_NAME
 from runtally.usage.filter import RunFilter
@@ -30,6 +30,8 @@ from runtally.usage.timeline import Timeline
 from runtally.usage.totals import Totals
 from runtally.usage.window import TimeSpan, ceil
 
+MAX_MODELS = 300
+"""The models that are told apart, those with the highest cost: a program may give each run one of its own."""
 _ALL = tuple(measure.name for measure in MEASURES)
 
 
@@ -48,6 +50,13 @@ class ModelUsage(NamedTuple):
     """When one of the runs was made; None for runs of any time."""
     input_tokens: int = 0
     """Those of one of the runs, whose price is that of all."""
+    is_rest: bool = False
+    """Whether it is several models that one price held for, of which this is one."""
+
+    @property
+    def key(self) -> tuple[str, str, bool]:
+        """What tells models apart; of the rest the runs without a known cost, too."""
+        return self.provider, self.model, self.is_rest and not self.unpriced
 
 
 async def read_usage(
@@ -112,14 +121,18 @@ async def read_alike(
 ) -> Sequence[ModelUsage] | None:
     """Read what was used of each model, apart where its price is not the same; None where the runs cannot be read.
 
+    Of more than `MAX_MODELS` those that cost least are told apart by the price entry that held for them alone.
     The span ends now, and what is dated ahead of it counts.
     """
     since, now = span
     timeline = Timeline.whole(TimeSpan(since, start_of_day(now) + 2 * DAY), now)
-    question = GroupQuestion(timeline, RunFilter(project_id=project_id), BY_MODEL, latencies=LatencyDetail.NONE)
+    question = GroupQuestion(
+        timeline, RunFilter(project_id=project_id), BY_MODEL, limit=MAX_MODELS, latencies=LatencyDetail.NONE
+    )
     if any(await snapshots.of_each(lambda connection: lacks_runs(connection, question))):
         return None
     try:
+        question = await with_names(snapshots, question)
         discounts = await select_discounts(control, project_id)
         return [_used_alike(row) for row in await read_priced_alike(snapshots, control, question, discounts)]
     except DimensionNotTracked:
@@ -127,7 +140,9 @@ async def read_alike(
 
 
 def _used_alike(row: PricedAlike) -> ModelUsage:
-    provider, model = row.group
+    # Models without a price may get different ones.
+    is_rest = OTHER in row.group
+    provider, model = (OTHER_NAME, OTHER_NAME) if is_rest and row.entry_id is None else row.example
     return ModelUsage(
         provider or "",
         model or "",
@@ -139,14 +154,15 @@ def _used_alike(row: PricedAlike) -> ModelUsage:
         row.region,
         row.at,
         row.input_tokens,
+        is_rest,
     )
 
 
 def by_model(used: Iterable[ModelUsage]) -> list[ModelUsage]:
     """Return the runs and the cost of each model, the most expensive first."""
-    models: dict[tuple[str, str], ModelUsage] = {}
+    models: dict[tuple[str, str, bool], ModelUsage] = {}
     for usage in used:
-        key = usage.provider, usage.model
+        key = usage.key
         models[key] = _added(models[key], usage) if key in models else usage
     return sorted(models.values(), key=lambda model: (-model.cost_usd, -model.runs))
 
@@ -155,9 +171,9 @@ def suppose(
     used: Iterable[ModelUsage], book: PriceBook, target: Target, project_id: str | None
 ) -> tuple[Supposition, ...]:
     """Suppose it of each usage, and return what each model comes to, the most expensive first."""
-    models: dict[tuple[str, str], Supposition] = {}
+    models: dict[tuple[str, str, bool], Supposition] = {}
     for usage in used:
-        key, supposed = (usage.provider, usage.model), _suppose(usage, book, target, project_id)
+        key, supposed = usage.key, _suppose(usage, book, target, project_id)
         models[key] = _together(models[key], supposed) if key in models else supposed
     return tuple(sorted(models.values(), key=lambda model: (-model.used.cost_usd, -model.used.runs)))
 

@@ -11,7 +11,7 @@ from runtally.access.keys import SHARED_KEY_NAME
 from runtally.clock import system_clock
 from runtally.pricing.book import PriceBook
 from runtally.pricing.cost import Price
-from runtally.runs import cost_lines
+from runtally.runs import cost_lines, what_if
 from runtally.usage.totals import Totals
 from tests.factories import make_run
 from tests.pages.conftest import Post, SignIn
@@ -121,6 +121,31 @@ async def test_what_if_computes_each_models_tokens_at_another_models_price(
     # Half a million tokens at $3 and 100,000 at $15, instead of at $2 and $15.
     assert "acme/routed openrouter 1 $2.50 $3.00 +$0.50 (↑20.0%)" in moved
     assert "nobody-knows acme 1 no price $3.00" in moved
+
+
+async def test_what_if_adds_up_the_models_beyond_those_that_it_tells_apart(
+    reader: Browser, post: Post, project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await post(
+        make_run(inputTokens=1_000_000, outputTokens=0),
+        make_run(provider="openrouter", model="acme/routed", inputTokens=500_000, outputTokens=100_000),
+        make_run(model="nobody-knows", inputTokens=1_000_000, outputTokens=0),
+    )
+    monkeypatch.setattr(what_if, "MAX_MODELS", 1)
+    url = f"/projects/{project_id}/costs"
+
+    first = text_of(await html_of(reader, url))
+    same = text_of(await html_of(reader, f"{url}?at={system_clock():%Y-%m-%d}"))
+    moved = text_of(await html_of(reader, f"{url}?provider=acme&model=acme-large"))
+
+    # All runs with a price count, and acme-large is the one model that they are tried on.
+    assert "acme-large acme $6.00 +$0.500 (↑9.1%)" in first
+    assert "Actual cost $5.50" in first
+    for text in (first, same):
+        assert "at least 1 unpriced model left out" in text
+    assert "acme-large acme 1 $3.00 $3.00 $0.00" in same
+    assert "All others 1 $2.50 $2.50 $0.00" in same
+    assert "All others 2 $2.50 $6.00" in moved
 
 
 async def test_what_if_knows_units_tiers_and_how_long_a_cache_keeps_what_is_written(

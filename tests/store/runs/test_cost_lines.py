@@ -145,6 +145,12 @@ async def test_the_lines_of_runs_are_those_of_each_run_added_up(database: Databa
         snapshots = Snapshots.of(connection, DayMemo(0))
         by_model = await read_cost_lines(snapshots, connection, question((MODEL,), project_id=PROJECT))
         of_all = await read_cost_lines(snapshots, connection, question(status="success"))
+        of_few = {
+            dimension: await read_cost_lines(
+                snapshots, connection, replace(question((dimension,), project_id=PROJECT), limit=1)
+            )
+            for dimension in (MODEL, USER)
+        }
         entries = {one.price.id: one for one in await select_candidates(connection)}
         discounts = await select_discounts(connection)
         await transaction.rollback()
@@ -166,6 +172,14 @@ async def test_the_lines_of_runs_are_those_of_each_run_added_up(database: Databa
     assert set(expected(runs)) - {REPORTED} <= {*cost_lines.NAMES}
     for (model,), found in by_model.groups.items():
         assert shown(found) == expected([run for run in inside if (run.project_id, run.model) == (PROJECT, model)])
+    for dimension, of_one in of_few.items():
+        name = {MODEL: "model", USER: "user_id"}[dimension]
+        [(dearest,), rest] = of_one.groups
+        assert rest == (OTHER,)
+        of_project = [run for run in inside if run.project_id == PROJECT]
+        others = [run for run in of_project if getattr(run, name) != dearest]
+        assert shown(of_one.groups[dearest,]) == expected([run for run in of_project if run not in others])
+        assert shown(of_one.groups[rest]) == expected(others)
     assert by_model.total.cost_usd == sum(run.cost_usd or 0 for run in inside if run.project_id == PROJECT)
     for number in range(len(by_model.question.timeline.starts)):
         since, until = by_model.question.timeline.bucket(number)

@@ -67,6 +67,8 @@ class Costs(NamedTuple):
     cost_usd: Decimal
     would_cost_usd: Decimal
     is_priced: bool = True
+    is_rest: bool = False
+    """Whether it is one of several models that are not told apart."""
 
 
 class TwinBars(Struct, frozen=True):
@@ -94,6 +96,8 @@ class CostsPage(Page, frozen=True):
     supposed: str = ""
     table: Table | None = None
     left_out: int = 0
+    is_more_left_out: bool = False
+    """Whether those left out include models that are not told apart, and so not counted."""
     left_out_units: tuple[str, ...] = ()
     """The units that have no price on the supposition."""
     is_of_sums: bool = False
@@ -173,13 +177,16 @@ def _at_rest(page: CostsPage, used: Sequence[ModelUsage], drifts: Table, now: da
     """
     models = by_model(used)
     priced = [model for model in models if model.unpriced < model.runs]
+    told_apart = [model for model in priced if not model.is_rest]
     cost = sum((model.cost_usd for model in priced), Decimal(0))
-    supposed = _on_each(used, priced, page.project.id, now)
+    keys = {model.key for model in priced}
+    supposed = _on_each([one for one in used if one.key in keys], told_apart, page.project.id, now)
     return replace(
         page,
-        figures=tuple(_answer(priced, supposed, cost)),
+        figures=tuple(_answer(told_apart, supposed, cost)),
         alternatives=_alternatives(supposed, cost, page.project.id),
         left_out=len(models) - len(priced),
+        is_more_left_out=any(model.is_rest and model.key not in keys for model in models),
         drifts=drifts,
     )
 
@@ -188,12 +195,10 @@ _OnModel = tuple[Decimal, ModelUsage]
 
 
 def _on_each(
-    every: Sequence[ModelUsage], models: Sequence[ModelUsage], project_id: str, now: datetime
+    used: Sequence[ModelUsage], models: Sequence[ModelUsage], project_id: str, now: datetime
 ) -> list[_OnModel]:
-    """Return what all runs of these models would have cost on each of them, the cheapest first."""
+    """Return what all that was used would have cost on each of these models, the cheapest first."""
     book, found = services().prices.book, list[_OnModel]()
-    names = {(model.provider, model.model) for model in models}
-    used = [one for one in every if (one.provider, one.model) in names]
     for model in models[:MAX_ALTERNATIVES]:
         would_usd = cost_of_all(used, book, Target(now, model.provider, model.model), project_id)
         if would_usd is not None:
@@ -273,7 +278,7 @@ def _words(target: Target, form: Form) -> str:
 
 def _filled(page: CostsPage, supposed: tuple[Supposition, ...], drifts: Table) -> CostsPage:
     known = [
-        Costs(used.provider, used.model, used.runs, used.cost_usd, would, used.unpriced < used.runs)
+        Costs(used.provider, used.model, used.runs, used.cost_usd, would, used.unpriced < used.runs, used.is_rest)
         for used, would in ((one.used, one.would_cost_usd) for one in supposed)
         if would is not None
     ]
@@ -282,6 +287,7 @@ def _filled(page: CostsPage, supposed: tuple[Supposition, ...], drifts: Table) -
         page,
         table=_table(known, page.project.id) if known else None,
         left_out=len(supposed) - len(known),
+        is_more_left_out=any(one.used.is_rest and one.would_cost_usd is None for one in supposed),
         left_out_units=tuple(dict.fromkeys(FURTHER[name].label if name in FURTHER else name for name in units)),
         drifts=drifts,
     )
@@ -289,10 +295,13 @@ def _filled(page: CostsPage, supposed: tuple[Supposition, ...], drifts: Table) -
 
 def _table(known: Sequence[Costs], project_id: str) -> Table:
     """Return both costs of each model, and of all; bars of several models would dwarf those of each."""
-    total, rest = _sum_of("All", known), known[MAX_ROWS:]
+    total, told_apart = _sum_of("All", known), [row for row in known if not row.is_rest]
+    listed, others = told_apart[:MAX_ROWS], told_apart[MAX_ROWS:]
+    not_told = [row for row in known if row.is_rest]
+    rest = [*others, *not_told]
     # The breakdown has the others after as many models as are listed here.
     rest_url = View(project_id, Range.MONTH, report=BREAKDOWN).with_own(page="2").url
-    longest = max(max(row.cost_usd, row.would_cost_usd) for row in known)
+    longest = max((max(row.cost_usd, row.would_cost_usd) for row in listed), default=Decimal(0))
     cost, would_cost = formats.column_money([total.cost_usd]), formats.column_money([total.would_cost_usd])
     apart = formats.column_money(row.would_cost_usd - row.cost_usd for row in (total, *known))
 
@@ -310,7 +319,8 @@ def _table(known: Sequence[Costs], project_id: str) -> Table:
         Column("Would have cost", lambda row: would_cost(row.would_cost_usd), "number"),
         Column("Change", change, "number", "prices-change"),
     )
-    rows = [*known[:MAX_ROWS], *([_sum_of(f"{formats.count(len(rest))} others", rest)] if rest else [])]
+    name = "All others" if not_told else f"{formats.count(len(rest))} others"
+    rows = [*listed, *([_sum_of(name, rest)] if rest else [])]
 
     def head(row: Costs) -> Head:
         return Head(name=row.model, note=row.provider, url=None if row.provider or row is total else rest_url)
