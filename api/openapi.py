@@ -253,10 +253,6 @@ def _parameters(route: Route) -> Iterator[Schema]:
             }
 
 
-def _contents(contents: Iterable[Content], types: _Types) -> Schema:
-    return {kind: media for content in contents for kind, media in _content(content, types).items()}
-
-
 def _content(content: Content, types: _Types) -> Schema:
     media: Schema = {"schema": types.schema(content.types)} if content.types else {}
     if content.examples:
@@ -268,7 +264,8 @@ def _responses(route: Route, types: _Types) -> Iterator[tuple[int, Schema]]:
     answers = route.operation.answers
     limits = _LIMIT_HEADERS if route.is_limited else {}
     for status, answer in answers.items():
-        yield status, _response(answer, _contents(answer.contents, types), limits)
+        contents = {kind: media for content in answer.contents for kind, media in _content(content, types).items()}
+        yield status, _response(answer, contents, limits)
     by_status: dict[int, list[type[RuntallyError]]] = {}
     for error in route.raises:
         by_status.setdefault(route.status_of(error), []).append(error)

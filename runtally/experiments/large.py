@@ -64,7 +64,8 @@ async def _read_days(
     connection: Connection, memo: DayMemo, now: datetime, midnight: datetime, large: Sequence[Measured]
 ) -> list[Sequence[Day]]:
     """Return the remembered days of each window, the newest first. Days of a window may be missing."""
-    versions = await _versions(connection, large, midnight)
+    project_ids = sorted({experiment.project_id for experiment in large})
+    versions = await select_versions(connection, project_ids, _FIRST, midnight)
 
     async def of(measured: Measured) -> Sequence[Day]:
         async def read() -> Sequence[Day]:
@@ -112,9 +113,3 @@ def _span(experiment: Measured, now: datetime) -> RunSpan:
 
 def _key(experiment: Measured) -> tuple[str, str, str, Window]:
     return "experiment", experiment.project_id, experiment.id, experiment.rule.window
-
-
-async def _versions(connection: Connection, experiments: Sequence[Measured], until: datetime) -> dict[str, str]:
-    return await select_versions(
-        connection, sorted({experiment.project_id for experiment in experiments}), _FIRST, until
-    )

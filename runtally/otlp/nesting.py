@@ -135,14 +135,10 @@ def _is_another(outer: Brief, inner: Brief) -> bool:
         return False
     if None not in {outer.tokens[0], inner.tokens[0]}:
         return not may_be_same(outer, inner)
-    if any(_is_like(model, other) for model in outer.models for other in inner.models):
+    if any(model.startswith(other) or other.startswith(model) for model in outer.models for other in inner.models):
         return False
     have_other_providers = None not in {outer.provider, inner.provider} and outer.provider != inner.provider
     return have_other_providers or outer.is_embedding is not inner.is_embedding
-
-
-def _is_like(model: str, other: str) -> bool:
-    return model.startswith(other) or other.startswith(model)
 
 
 def _is_embedding(call: Call) -> bool:

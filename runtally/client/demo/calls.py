@@ -99,7 +99,7 @@ def _call(project: Project, story: Story, at: datetime, chance: Random, step: St
         latency_ms=outcome.latency_ms,
         time_to_first_token_ms=outcome.first_token_ms,
         experiment_id=plan.experiment,
-        prompt_hash=_prompt_hash(project, step, version),
+        prompt_hash=hashlib.sha256(f"{project.id}/{step.feature}/v{version}".encode()).hexdigest(),
         metadata={"feature": step.feature, "release": f"{at:%G.%V}.{version}", **dict(step.labels)},
     )
     _count_tokens(run, plan, chance)
@@ -171,10 +171,6 @@ def _count_tokens(run: OutgoingRun, plan: _Plan, chance: Random) -> None:
         per_input, per_output = model.usd_per_million
         cost = (per_input * plan.input_tokens + per_output * run.output_tokens) / 1_000_000
         run.cost_usd = cost.quantize(_PRICE_STEP)
-
-
-def _prompt_hash(project: Project, step: Step, version: int) -> str:
-    return hashlib.sha256(f"{project.id}/{step.feature}/v{version}".encode()).hexdigest()
 
 
 def _weighted(rng: Random, weights: dict[T, float]) -> T:

@@ -63,10 +63,6 @@ def has_several_or_none(reader: Actor) -> bool:
     return reader.kind is ActorKind.USER and not reader.scopes
 
 
-async def your_projects() -> YourProjectsPage:
-    return YourProjectsPage(tuple(await services().cells.list_projects(list(actor().grants))))
-
-
 class OverviewPage(Page, frozen=True):
     """The overview of all projects that the reader may see."""
 
@@ -108,7 +104,7 @@ class FirstRunPage(Page, frozen=True):
 async def overview() -> ResponseReturnValue:
     """Show the overview; a reader of one project gets that project, and one of several a list of them."""
     if has_several_or_none(actor()):
-        return await render(await your_projects())
+        return await render(YourProjectsPage(tuple(await services().cells.list_projects(list(actor().grants)))))
     view, now, of_project = _view(), services().clock(), actor().project_id
     demand(actor(), Scope.METRICS_READ, of_project)
     async with services().cells.snapshots(of_project) as snapshots:

@@ -284,7 +284,9 @@ def bar_lists(  # noqa: PLR0913, PLR0917  # What the lists are of.
         if dimension == PROJECT and projects is not None:
             table_url, rest_url, table_name = projects.first_url, projects.next_url, "Most expensive"
         bars = _bars(known[dimension], view, dimension, rest_url, colours, groups.names, report.bars.total.cost_usd)
-        lists.append(BarList(_id_of(dimension), words.heading_of(dimension), "Cost", bars, table_url, table_name))
+        heading = words.heading_of(dimension)
+        id_ = heading.lower() if dimension in BY_MODEL else "groups"
+        lists.append(BarList(id_, heading, "Cost", bars, table_url, table_name))
     if report.experiments and view.by != EXPERIMENT:
         whole = report.bars.total.cost_usd
         table_url = view.replace(by=EXPERIMENT).at(BREAKDOWN).url
@@ -296,10 +298,6 @@ def bar_lists(  # noqa: PLR0913, PLR0917  # What the lists are of.
         failures = _failures(report.bars.total, view, kinds)
         lists.append(BarList("failures", "Errors by kind", "Failed runs", failures, url, "See errors"))
     return tuple(lists)
-
-
-def _id_of(dimension: Dimension) -> str:
-    return words.heading_of(dimension).lower() if dimension in BY_MODEL else "groups"
 
 
 def _bars(  # noqa: PLR0913, PLR0917  # What bars are shown with.

@@ -173,9 +173,10 @@ def _table(view: View, causes: Sequence[Cause], names: Mapping[str, str]) -> Tab
     money = formats.column_money(amount for row in parts for amount in row)
 
     def head(cause: Cause) -> Head:
+        label = words.label_of(cause.dimension)
         return Head(
             name=words.value_name(cause.dimension, cause.driver.value, names),
-            note=_capital(words.label_of(cause.dimension)),
+            note=label[0].upper() + label[1:],
             summary=cause.reason,
             url=_url(view, cause),
         )
@@ -191,10 +192,6 @@ def _table(view: View, causes: Sequence[Cause], names: Mapping[str, str]) -> Tab
         Column("Change", lambda row: amount(row.driver.change_usd), "number"),
     )
     return table_of("What changed most", head, columns, causes)
-
-
-def _capital(label: str) -> str:
-    return label[0].upper() + label[1:]
 
 
 def _url(view: View, cause: Cause) -> str | None:

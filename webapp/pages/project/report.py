@@ -173,7 +173,10 @@ def embed_panel(view: View, project: KnownProject, changes: RecentChanges, repor
         metric_badges=_metric_badges(project, None if changes.has_public_badges else token)
         if changes.has_public_badges or token is not None
         else (),
-        badges=tuple((id_, _badge_url(project.id, id_)) for id_ in experiments[:MOST_BADGES]),
+        badges=tuple(
+            (id_, url_for("experiment.experiment", project_id=project.id, experiment_id=id_, _anchor="badge-panel"))
+            for id_ in experiments[:MOST_BADGES]
+        ),
         leaves_out_filters=view.filter.is_narrowed or shown.range is not view.range,
     )
 
@@ -193,10 +196,6 @@ def _shared(view: View) -> View:
     range_ = view.range if isinstance(view.range, Range) else Range.WEEK
     by = view.by if view.by in {*BY_MODEL, STATUS} else MODEL
     return View(view.project_id, range_, view.metric, None if view.metric is Metric.LATENCY or view.by is None else by)
-
-
-def _badge_url(project_id: str, experiment_id: str) -> str:
-    return url_for("experiment.experiment", project_id=project_id, experiment_id=experiment_id, _anchor="badge-panel")
 
 
 async def _cacheable(response: Response) -> Response:
