@@ -2,7 +2,7 @@
 
 import asyncio
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from prometheus_client.metrics_core import GaugeMetricFamily, InfoMetricFamily, Metric
@@ -56,7 +56,7 @@ async def get_telemetry() -> ResponseReturnValue:
     cells = services().cells
     found = dict(zip(cells.names, await asyncio.gather(*map(_state_of, cells.names)), strict=True))
     body, content_type = exposition(
-        incoming().headers.get("accept", ""), (*_service(services().prices), *_relay(found), *_archive(found))
+        incoming().headers.get("accept", ""), (*_service(services().prices), *_cells(found))
     )
     return Response(body, content_type=content_type, headers={"Cache-Control": "no-store"})
 
@@ -98,52 +98,38 @@ def _service(prices: LivePrices) -> Iterator[Metric]:
         )
 
 
-def _relay(found: Mapping[str, _State | None]) -> Iterator[Metric]:
+def _cells(found: Mapping[str, _State | None]) -> Iterator[Metric]:
     up = {cell: float(state is not None) for cell, state in found.items()}
     yield _gauge("runtally_database_up", "1 if the database answers.", up)
-    statuses = {cell: state.relay for cell, state in found.items() if state is not None}
-    if not statuses:
-        return
-    yield _gauge(
-        "runtally_relay_queue_runs",
+    states = {cell: state for cell, state in found.items() if state is not None}
+    for name, (meaning, value) in _GAUGES.items() if states else ():
+        yield _gauge(name, meaning, {cell: value(state) for cell, state in states.items()})
+
+
+def _lag(state: _State) -> float:
+    oldest_at = state.relay.oldest_at
+    return max((services().clock() - oldest_at).total_seconds(), 0) if oldest_at else 0
+
+
+_GAUGES: Mapping[str, tuple[str, Callable[[_State], float]]] = {
+    "runtally_relay_queue_runs": (
         f"Runs that wait for the reporting table; {COUNTED + 1} stands for any number above {COUNTED}.",
-        {cell: status.waiting for cell, status in statuses.items()},
-    )
-    yield _gauge(
-        "runtally_relay_lag_seconds",
+        lambda state: state.relay.waiting,
+    ),
+    "runtally_relay_lag_seconds": (
         f"How long the oldest of them has waited; at least, where they are more than {COUNTED}.",
-        {cell: _lag(status) for cell, status in statuses.items()},
-    )
-    yield _gauge(
-        "runtally_relay_parked_runs",
+        _lag,
+    ),
+    "runtally_relay_parked_runs": (
         "Runs that the relay gave up on until retried.",
-        {cell: status.parked for cell, status in statuses.items()},
-    )
-
-
-def _lag(status: RelayStatus) -> float:
-    return max((services().clock() - status.oldest_at).total_seconds(), 0) if status.oldest_at else 0
-
-
-def _archive(found: Mapping[str, _State | None]) -> Iterator[Metric]:
-    contents = {cell: state.archive for cell, state in found.items() if state is not None}
-    if not contents:
-        return
-    yield _gauge(
-        "runtally_archive_files", "Files of the archive.", {cell: content.files for cell, content in contents.items()}
-    )
-    yield _gauge(
-        "runtally_archive_stored_runs",
-        "Runs in these files.",
-        {cell: content.runs for cell, content in contents.items()},
-    )
-    yield _gauge(
-        "runtally_archive_size_bytes",
-        "Size of these files.",
-        {cell: content.size_bytes for cell, content in contents.items()},
-    )
-    yield _gauge(
-        "runtally_archive_left_over_files",
+        lambda state: state.relay.parked,
+    ),
+    "runtally_archive_files": ("Files of the archive.", lambda state: state.archive.files),
+    "runtally_archive_stored_runs": ("Runs in these files.", lambda state: state.archive.runs),
+    "runtally_archive_size_bytes": ("Size of these files.", lambda state: state.archive.size_bytes),
+    "runtally_archive_left_over_files": (
         "Files that are being written, or are to be deleted and wait for that.",
-        {cell: content.left_over for cell, content in contents.items()},
-    )
+        lambda state: state.archive.left_over,
+    ),
+}
+"""The gauges of cells that answer."""

@@ -3,12 +3,11 @@
 Each has a form for another one, and a button that takes one away.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import ClassVar
 
-from msgspec import Struct
 from msgspec.structs import replace
 from quart import Blueprint
 from quart.typing import ResponseReturnValue
@@ -187,35 +186,34 @@ def _stored(page: NamesPage, sent: Form) -> Form:
     return Form.showing(NAMES_FORM.id, values, of=page.rows)
 
 
-class TrackedKeyRow(Struct, frozen=True):
-    """A key that is tracked, or whose sums are being deleted."""
-
-    key: str
-    facts: tuple[str, ...]
-    percent: int | None
-    """Share of the past that is counted, while it is being counted."""
-    may_untrack: bool
-
-
 class TrackedKeysPage(SettingsPage, frozen=True):
     """The tracked keys, their progress, and suggestions."""
 
     fragment: ClassVar[str] = "project/settings/tracked_keys.html"
 
-    rows: tuple[TrackedKeyRow, ...]
-    suggestions: tuple[tuple[str, str], ...]
-    """Keys that runs have and that are not tracked, each with what is known of it."""
+    rows: Sequence[tracking.Tracked]
+    """Keys that are tracked, or whose sums are being deleted."""
+    suggestions: Sequence[tracking.SeenKey]
+    """Keys that runs have and that are not tracked."""
     most: int = MAX_TRACKED_KEYS
     form: Form = KEY_FORM
 
     @property
     def count(self) -> int:
-        return sum(row.may_untrack for row in self.rows)
+        return sum(row.state is not KeyState.DROPPING for row in self.rows)
 
     @property
     def is_under_way(self) -> bool:
         """Whether a key is being filled or deleted, so that the section should refresh itself."""
-        return any(row.percent is not None or not row.may_untrack for row in self.rows)
+        return any(row.state in {KeyState.FILLING, KeyState.DROPPING} for row in self.rows)
+
+    def facts_of(self, row: tracking.Tracked) -> Iterator[str]:
+        if row.state is KeyState.FILLING:
+            yield f"Counting earlier runs: {int(100 * row.filled)}%"
+        elif row.state is KeyState.DROPPING:
+            yield "Deleting its totals"
+        if row.complete_since:
+            yield f"Totals since {row.complete_since}: earlier runs were deleted before it became tracked"
 
 
 @blueprint.get(f"{PATH}/tracked-keys")
@@ -253,18 +251,4 @@ async def _keys_page(session: AsyncSession, project_id: str) -> TrackedKeysPage:
     """Return the page. Raises `NotFound`."""
     project = await projects.get(session, project_id)
     tracked = await tracking.list_keys(session, project_id, services().clock())
-    suggestions = tuple(
-        (one.key, f"{one.values:,} {'value' if one.values == 1 else 'values'} in {one.runs:,} runs")
-        for one in await tracking.list_seen(session, project_id)
-    )
-    return TrackedKeysPage(project, TRACKED_KEYS, tuple(map(_key_row, tracked)), suggestions)
-
-
-def _key_row(tracked: tracking.Tracked) -> TrackedKeyRow:
-    percent = int(100 * tracked.filled) if tracked.state is KeyState.FILLING else None
-    is_dropping, since = tracked.state is KeyState.DROPPING, tracked.complete_since
-    state = (
-        f"Counting earlier runs: {percent}%" if percent is not None else "Deleting its totals" if is_dropping else ""
-    )
-    lacks = f"Totals since {since.isoformat()}: earlier runs were deleted before it became tracked" if since else ""
-    return TrackedKeyRow(tracked.key, tuple(filter(None, (state, lacks))), percent, not is_dropping)
+    return TrackedKeysPage(project, TRACKED_KEYS, tracked, await tracking.list_seen(session, project_id))

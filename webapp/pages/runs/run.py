@@ -85,12 +85,11 @@ class RunPage(Page, frozen=True):
 class Bar(Struct, frozen=True):
     """A step of a trace; `offset` and `length` are percent of the whole."""
 
+    run: StoredRun
     url: str
-    model: str
     slot: str
     purpose: str
     """The agent that made the call, and the operation, where they are known."""
-    provider: str
     starts_after: str
     latency: str
     status: str
@@ -327,11 +326,10 @@ def _bar(
     length = max(step.length * 100, SHORTEST_BAR)
     offset = min(step.offset * 100, 100 - length)
     return Bar(
+        run=one,
         url=run_url(one.project_id, one.id),
-        model=one.model,
         slot=slot,
         purpose=" · ".join(_purpose(one)),
-        provider=one.provider,
         starts_after=f"+{duration(step.starts_after_ms)}",
         latency=duration(one.latency_ms),
         status="" if one.status is Status.SUCCESS else status_of(one.status, one.error_code),
