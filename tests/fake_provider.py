@@ -219,6 +219,10 @@ def _response(asked: Asked, status: str, output: list[Json]) -> Json:
     }
 
 
+def decision(asked: Asked) -> Json:
+    return {"model": asked.body["model"], "answers": [], "usage": RESPONSES_USAGE}
+
+
 def embeddings(asked: Asked) -> Json:
     # SDKs ask for base64 where the caller does not choose: two floats of 0.
     vector = "AAAAAAAAAAA=" if asked.body.get("encoding_format") == "base64" else [0.0, 0.0]
@@ -345,6 +349,7 @@ ANSWERS = {
     "/chat/completions": (chat, chat_stream),
     "/responses": (responses, responses_stream),
     "/responses/compact": (compaction, None),
+    "/decisions": (decision, None),
     "/embeddings": (embeddings, None),
     "/messages": (messages, messages_stream),
     ":generateContent": (gemini, None),

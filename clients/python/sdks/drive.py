@@ -112,6 +112,10 @@ def drive_openai():
     with case("azure"):
         azure = openai.AzureOpenAI(base_url=url(), api_key="x", api_version="1")
         azure.chat.completions.create(model="my-deployment", messages=MESSAGES)
+    own = url().replace("127.0.0.1", "localhost")
+    runtally.instrument("openai", providers={own.split("/")[2]: "ollama"})
+    with case("a server of one's own"):
+        openai.OpenAI(base_url=own, api_key="x").chat.completions.create(model=CHAT, messages=MESSAGES)
     with case("openai in run"), runtally.run("openai", "named-by-hand") as run:
         run.usage(create().usage)
     if hasattr(openai.resources.audio, "Speech"):
@@ -171,6 +175,13 @@ def drive_responses(client):
     with case("openai chat helper"):
         with client().chat.completions.stream(model=CHAT, messages=MESSAGES, **WITH_USAGE) as stream:
             drain(stream)
+    if hasattr(client(), "decisions"):
+        with case("openai compaction"):
+            client().responses.compact(model=CHAT, input=MESSAGES[0]["content"])
+        with case("openai beta response"):
+            client().beta.responses.create(model=CHAT, input=MESSAGES[0]["content"])
+        with case("openai decision"):
+            client().decisions.create(model=CHAT, input=MESSAGES[0]["content"], questions=[])
 
 
 async def adrive_openai(openai):

@@ -11,7 +11,7 @@ import pytest
 
 import runtally_client as runtally
 from runtally.files import CHECKOUT
-from runtally_client import _call
+from runtally_client import _call, _sdks
 from runtally_client._usage import tokens_of
 from tests.fake_provider import (
     ANTHROPIC_USAGE,
@@ -313,3 +313,29 @@ def test_a_fallback_that_is_in_no_sum_is_a_run_beside_the_call(recorded: Recorde
         run.usage({"input_tokens": 7, "output_tokens": 7, "iterations": steps})
 
     assert [(each["model"], each["inputTokens"]) for each in recorded.runs] == [("asked", 7), ("answered", 9)]
+
+
+@pytest.mark.parametrize(
+    ("host", "provider"),
+    [
+        ("api.openai.com", "openai"),
+        ("localhost", "openai"),
+        ("10.0.0.7", "openai"),
+        ("llm.example.com", "openai"),
+        ("gateway.ai.cloudflare.com", "openai"),
+        ("api.cloudflare.com", "cloudflare"),
+        ("router.huggingface.co", "huggingface"),
+        ("api.sambanova.ai", "sambanova"),
+        ("api.z.ai", "zai"),
+        ("open.bigmodel.cn", "zhipuai"),
+        ("api.minimaxi.com", "minimax"),
+        ("adb-1.2.azuredatabricks.net", "databricks"),
+        ("oai.endpoints.kepler.ai.cloud.ovh.net", "ovhcloud"),
+        ("api.x.ai", "x-ai"),
+        ("bedrock-runtime.us-west-2.amazonaws.com", "aws"),
+        ("my.openai.azure.com", "azure"),
+    ],
+)
+def test_a_host_says_whose_server_it_is(host: str, provider: str) -> None:
+    client = SimpleNamespace(base_url=SimpleNamespace(host=host))
+    assert _sdks.provider_of(client, "openai") == provider

@@ -12,9 +12,13 @@ export interface WrapOptions {
 
 export type Begin = (run: Run) => Call;
 
-const CALLS = /\/(chat\/completions|completions|responses|responses\/compact|embeddings|v1\/messages|v1\/complete|images\/\w+|audio\/\w+)$/;
-const PROVIDERS: Record<string, string> = { amazonaws: "aws", googleapis: "google", moonshot: "moonshotai", x: "x-ai" };
-const HOSTS = /^(azure|cerebras|cohere|deepseek|fireworks|groq|mistral|openrouter|perplexity|together)$/;
+const CALLS = /\/(chat\/completions|completions|responses(\/compact)?|decisions|embeddings|v1\/messages|v1\/complete|images\/\w+|audio\/\w+)(\?|$)/;
+const PROVIDERS: Record<string, string> = {
+  amazonaws: "aws", azuredatabricks: "databricks", bigmodel: "zhipuai", googleapis: "google", minimaxi: "minimax", moonshot: "moonshotai",
+  ovh: "ovhcloud", x: "x-ai", z: "zai",
+};
+const HOSTS =
+  /^(avian|azure|baseten|cerebras|cloudflare|cohere|databricks|deepinfra|deepseek|fireworks|groq|huggingface|minimax|mistral|nebius|novita|nvidia|openrouter|perplexity|sambanova|together|voyageai)$/;
 // Events that come before the model has begun to answer.
 const PREAMBLE = /^(message_start|ping|response\.(created|queued|in_progress))$/;
 
@@ -41,7 +45,8 @@ export function wrapClient<Client extends object>(client: Client, options: WrapO
   sdk.methodRequest = (method: string, path: string, given: any) => {
     if (method !== "post" || !CALLS.test(path)) return methodRequest.call(client, method, path, given);
     const isMessages = path.startsWith("/v1/");
-    const call = begin({ provider: options.provider ?? providerOf(sdk.baseURL, isMessages ? "anthropic" : "openai") });
+    const provider = options.provider ?? providerOf(sdk.baseURL, isMessages ? "anthropic" : "openai");
+    const call = begin({ provider: path.startsWith("/decisions") ? `${provider}-decisions` : provider }); // They have a price of their own.
     const request = Promise.resolve(given).then((request) => {
       const body = request?.body;
       call.update({ model: body?.model ?? body?.get?.("model") }); // What has a file in it is a form.
@@ -59,7 +64,8 @@ export function wrapClient<Client extends object>(client: Client, options: WrapO
 }
 
 function providerOf(baseURL: unknown, sdk: string): string {
-  const domain = /^https?:\/\/[^/:]*?([^/:.]+)\.[^/:.]+(?::\d+)?(?:\/|$)/.exec(String(baseURL))?.[1] ?? "";
+  // A gateway passes on what its vendor charges.
+  const domain = /^https?:\/\/(?!gateway\.)[^/:]*?([^/:.]+)\.[^/:.]+(?::\d+)?(?:\/|$)/.exec(String(baseURL))?.[1] ?? "";
   return PROVIDERS[domain] ?? (HOSTS.test(domain) ? domain : sdk);
 }
 

@@ -193,6 +193,25 @@ describe("openai, newest", () => {
       model: "gpt-4o-mini-2024-07-18",
     }));
 
+  test("a beta response, a decision", async () => {
+    const one = client() as any;
+    const expected = { ...OPENAI, ...TOKENS, reasoningTokens: 200 };
+    await isOneRun(() => one.beta.responses.create(RESPONSE), expected);
+    await isOneRun(() => one.decisions.create({ ...RESPONSE, questions: [] }), { ...expected, provider: "openai-decisions" });
+  });
+
+  for (const [address, name] of Object.entries({
+    "https://api.sambanova.ai/v1": "sambanova",
+    "https://api.z.ai/api/paas/v4": "zai",
+    "https://api.cloudflare.com/client/v4/accounts/a/ai/v1": "cloudflare",
+    "https://gateway.ai.cloudflare.com/v1/a/g/openai": "openai",
+    "https://llm.example.com/v1": "openai",
+  }))
+    test(`a server at ${address}`, () => {
+      const sdk = new OpenAI({ apiKey: "x", baseURL: address, fetch: (_: any, given: any) => fetch(`${provider()}/v1/responses`, given) });
+      return isOneRun(() => wrap(sdk).responses.create(RESPONSE), { ...OPENAI, ...TOKENS, provider: name });
+    });
+
   test("what is no call of a model is no run", async () => {
     assert.deepEqual(await storedOf(() => client().models.list()), []);
   });
@@ -210,6 +229,11 @@ for (const [version, Client] of Object.entries({ newest: Anthropic, oldest: Olde
     });
 
     test("a call of a tool", () => isOneRun(() => client("tools").messages.create(CLAUDE), ANTHROPIC));
+
+    test("a message of the beta", () => {
+      const { beta } = client() as any;
+      return isOneRun(() => (beta.messages ?? beta.tools.messages).create(CLAUDE), ANTHROPIC);
+    });
 
     test("what another model did for a call is a run beside it", async () => {
       const runs = await storedOf(() => client("advisor").messages.create(CLAUDE));

@@ -78,14 +78,15 @@ def init(
         _flush_on_sigterm()
 
 
-def instrument(*sdks: str, stream_usage: bool = False) -> None:
+def instrument(*sdks: str, stream_usage: bool = False, providers: Mapping[str, str] | None = None) -> None:
     """Record each call of these SDKs, or of all that are known: openai, anthropic, google-genai, litellm.
 
     An SDK that is imported later is instrumented then. OpenAI's streams tell their tokens only if they are asked to:
-    `stream_usage=True` asks, and each stream then ends with a part that has no choices.
+    `stream_usage=True` asks, and each stream then ends with a part that has no choices. `providers` says whose server one
+    is where its address does not: `{"localhost:11434": "ollama"}`.
     """
     if not _is_disabled():
-        _sdks.instrument(sdks, _begin, stream_usage=stream_usage)
+        _sdks.instrument(sdks, _begin, stream_usage=stream_usage, providers=providers or {})
         if _active:
             _sdks.warn_of_opentelemetry(_active.target.parts.netloc)
 

@@ -35,13 +35,19 @@ _BEGINNINGS = ("message_start", "response.created", "chat.completion.chunk")
 _PROVIDERS = {
     "aws": ("amazonaws", "amazon_bedrock", "bedrock", "bedrock_converse"),
     "azure": ("azure_ai",),
+    "databricks": ("azuredatabricks",),
     "fireworks": ("fireworks_ai",),
     "google": ("gemini", "google_genai", "google_vertexai", "googleapis", "vertex_ai"),
     "mistral": ("mistralai",),
+    "minimax": ("minimaxi",),
     "moonshotai": ("moonshot",),
+    "ollama": ("ollama_chat",),
     "openai": ("text-completion-openai",),
+    "ovhcloud": ("ovh",),
     "together": ("together_ai",),
     "x-ai": ("x", "xai"),
+    "zai": ("z",),
+    "zhipuai": ("bigmodel",),
 }
 
 _shared: ContextVar[Fields | None] = ContextVar("runtally_shared", default=None)

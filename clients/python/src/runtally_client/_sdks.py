@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import islice
@@ -23,21 +23,25 @@ log = logging.getLogger("runtally")
 Undo = Callable[[], None]
 
 _CALLS = (
-    "/chat/completions", "/completions", "/responses", "/responses/compact", "/embeddings", "/v1/messages", "/v1/complete",
+    "/chat/completions", "/completions", "/responses", "/responses/compact", "/decisions", "/embeddings", "/v1/messages", "/v1/complete",
     "/images/generations", "/images/edits", "/images/variations",
     "/audio/transcriptions", "/audio/translations", "/audio/speech",
 )  # fmt: skip
 # Whose server it is, by the name before the last dot of its host, or by a part of the client's class.
-_HOSTS = {"aws", "azure", "cerebras", "cohere", "deepseek", "fireworks", "google", "groq", "mistral", "moonshotai"}
-_MORE_HOSTS = {"openrouter", "perplexity", "together", "x-ai"}
+_HOSTS = frozenset((
+    "avian", "aws", "azure", "baseten", "cerebras", "cloudflare", "cohere", "databricks", "deepinfra", "deepseek", "fireworks", "google",
+    "groq", "huggingface", "minimax", "mistral", "moonshotai", "nebius", "novita", "nvidia", "openrouter", "ovhcloud", "perplexity",
+    "sambanova", "together", "voyageai", "x-ai", "zai", "zhipuai",
+))  # fmt: skip
 _CLASSES = {"Azure": "azure", "Bedrock": "aws", "Vertex": "google"}
 _FRAMEWORKS = ("runtally_client.litellm", "runtally_client.langchain")
 _MAX_FRAMES = 100
 _GEMINI_TIERS = ("flex", "priority")
 
 
-def instrument(names: Sequence[str], begin: Begin, *, stream_usage: bool) -> None:
+def instrument(names: Sequence[str], begin: Begin, *, stream_usage: bool, providers: Mapping[str, str]) -> None:
     """Instrument these SDKs, or all that are known, now or as soon as the program imports them. Twice is once."""
+    _named.update(providers)
     for name in names or SDKS:
         if name not in SDKS:
             log.error("Runtally can instrument %s, not %r", ", ".join(SDKS), name)
@@ -73,6 +77,7 @@ def warn_of_opentelemetry(host: str) -> None:
 # When it is done --------------------------------------------------------------------------------------------------------------
 
 _undo: dict[str, list[Undo]] = {}
+_named: dict[str, str] = {}  # What the program says of addresses.
 _awaited: dict[str, Callable[[Any], None]] = {}
 
 
@@ -127,7 +132,9 @@ def _patch_clients(sdk: str, clients: Iterable[str], begin: Begin, stream_usage:
         # What is spoken is charged by its letters, which the answer does not tell.
         spoken = body.get("input") if options.url.endswith("/audio/speech") else None
         units = {"characters": len(spoken)} if isinstance(spoken, str) else None
-        return watched(begin, _provider(client, sdk), body.get("model"), units=units)
+        # OpenAI's decisions have a price of their own.
+        own = "-decisions" if options.url.endswith("/decisions") else ""
+        return watched(begin, provider_of(client, sdk) + own, body.get("model"), units=units)
 
     for client in clients:
         # Where it is defined: those of Azure, Bedrock and Vertex derive from the same.
@@ -159,11 +166,17 @@ def _is_recorded_by_framework() -> bool:
     return False
 
 
-def _provider(client: Any, sdk: str) -> str:
+def provider_of(client: Any, sdk: str) -> str:
+    """Return whose server a client calls, by its address or its class; where neither says so, whose SDK it is."""
     names = " ".join(each.__name__ for each in type(client).__mro__)
-    domain = str(getattr(getattr(client, "base_url", None), "host", "")).split(".")[-2:-1]
-    host = provider_name(*domain) if domain else None
-    by_host = host if host in _HOSTS | _MORE_HOSTS else sdk
+    url = getattr(client, "base_url", None)
+    host = str(getattr(url, "host", ""))
+    if named := _named.get(f"{host}:{getattr(url, 'port', None)}") or _named.get(host):
+        return named
+    labels = host.split(".")
+    # A gateway passes on what its vendor charges.
+    owner = provider_name(labels[-2]) if len(labels) > 1 and labels[0] != "gateway" else None
+    by_host = owner if owner in _HOSTS else sdk
     return next((name for part, name in _CLASSES.items() if part in names), by_host)
 
 
