@@ -89,6 +89,8 @@ def _tokens_of(usages: Sequence[object]) -> dict[str, Any]:
     total = _number(_at(usages, ("total_tokens",))) or _number(_at(usages, ("total_token_count",)))
     if gave is not None and total and total == (took or 0) + gave + counts.get("reasoning", 0) and _is_chat(usages):
         gave = int(total) - (took or 0)  # xAI's chat completions count reasoning beside the completion.
+    if took is None and gave is None:
+        took = total  # Embeddings and rerankers of Voyage and Jina name the sum alone.
     if _at(usages, ("prompt_token_count",)) and total:
         # Versions of Gemini's SDK that do not know of thoughts yet count them in the total alone.
         gave = max(gave or 0, int(total) - (took or 0)) if gave is not None else None

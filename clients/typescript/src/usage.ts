@@ -63,6 +63,8 @@ export function readTokens(read: Read): Run {
   const isChat = get("prompt_tokens") != null && get("completion_tokens") != null;
   // xAI's chat completions count reasoning beside the completion.
   if (output !== undefined && total && isChat && total === (input ?? 0) + output + (parts.reasoning ?? 0)) output = total - (input ?? 0);
+  // Embeddings and rerankers of Voyage and Jina name the sum alone.
+  if (input === undefined && output === undefined) input = total || undefined;
   // Versions of Gemini's SDK that do not know of thoughts yet count them in the total alone.
   if (output !== undefined && total && get("prompt_token_count")) output = Math.max(output, total - (input ?? 0));
   if (!input && !output && !Object.keys(parts).length) return {}; // Some servers write 0 for what they do not know.

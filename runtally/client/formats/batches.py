@@ -10,8 +10,9 @@ _FIRST_ERROR = 400
 
 def _call(answer: object, error: object, **fields: object) -> Row:
     began = moment(at(answer, "created") or at(answer, "created_at") or at(answer, "createTime"))
+    usages = (at(answer, name) for name in ("usage", "usageMetadata", "usage_info"))
     return filled(
-        **{**tokens_of(at(answer, "usage") or at(answer, "usageMetadata")), "serviceTier": "batch"},
+        **{**tokens_of(next(filter(None, usages), answer)), "serviceTier": "batch"},
         model=at(answer, "model") or at(answer, "modelVersion"),
         timestamp=began and began.isoformat(),
         status="error" if error else "success",
@@ -21,8 +22,12 @@ def _call(answer: object, error: object, **fields: object) -> Row:
 
 
 def _read_openai(row: Row) -> Iterator[Row]:
-    """OpenAI's batches, and those of Mistral and others that have its form: the answer and its status are in `response`."""
+    """OpenAI's batches, and those of Mistral and others that have its form: the answer and its status are in `response`.
+
+    Of Claude's batches at Vertex it is the answer itself.
+    """
     answer, status = at(row.get("response"), "body"), count(at(row.get("response"), "status_code"))
+    answer = row.get("response") if answer is None else answer
     error = status if status and status >= _FIRST_ERROR else at(row.get("error"), "code")
     yield _call(answer, error or (row.get("error") and "error"), runId=row.get("id"))
 
@@ -41,8 +46,21 @@ def _read_gemini(row: Row) -> Iterator[Row]:
     yield _call(answer, error, provider="google", runId=at(answer, "responseId"))
 
 
+def _read_bedrock(row: Row) -> Iterator[Row]:
+    """Bedrock's batches, without what failed. Whoever asks names the records, so two batches may have one of the same name."""
+    answer = row.get("modeloutput")
+    if answer:
+        yield _call(answer, None, provider="aws", runId=at(answer, "id"))
+
+
 OPENAI_BATCH = Format("openai-batch", "results of OpenAI's batches", frozenset({"customid", "response"}), _read_openai)
 ANTHROPIC_BATCH = Format(
     "anthropic-batch", "results of Anthropic's batches", frozenset({"customid", "result"}), _read_anthropic
 )
 GEMINI_BATCH = Format("gemini-batch", "results of Gemini's batches", frozenset({"key", "response"}), _read_gemini)
+VERTEX_BATCH = Format(
+    "vertex-batch", "results of Vertex's batches of Gemini", frozenset({"processedtime", "response"}), _read_gemini
+)
+BEDROCK_BATCH = Format(
+    "bedrock-batch", "results of Bedrock's batches", frozenset({"recordid", "modelinput"}), _read_bedrock
+)

@@ -63,6 +63,8 @@ FORMATS: Mapping[str, Format] = {
         batches.OPENAI_BATCH,
         batches.ANTHROPIC_BATCH,
         batches.GEMINI_BATCH,
+        batches.VERTEX_BATCH,
+        batches.BEDROCK_BATCH,
         reports.OPENAI_USAGE,
         reports.OPENAI_COSTS,
         reports.ANTHROPIC_USAGE,

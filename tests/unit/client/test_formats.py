@@ -29,8 +29,8 @@ def a_maker(row: dict[str, Any], *, takes_sums: bool = False, **options: Any) ->
     return maker
 
 
-def runs_of(row: dict[str, Any]) -> list[dict[str, Any]]:
-    return [json.loads(as_text(run)) for run in a_maker(row).runs_of(row)]
+def runs_of(row: dict[str, Any], **options: Any) -> list[dict[str, Any]]:  # noqa: ANN401
+    return [json.loads(as_text(run)) for run in a_maker(row, **options).runs_of(row)]
 
 
 def span(kind: str, code: str, **attributes: object) -> dict[str, Any]:
@@ -636,6 +636,33 @@ CALLS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
             }
         ],
     ),
+    "vertex-batch": (
+        {
+            "status": "",
+            "processed_time": START,
+            "request": {"contents": [{"parts": [{"text": SAID}]}]},
+            "response": {
+                "candidates": [{"content": {"parts": [{"text": SAID}]}}],
+                "createTime": START,
+                "modelVersion": "gemini-2.5-pro",
+                "responseId": "v1",
+                "usageMetadata": {"promptTokenCount": 10_007, "candidatesTokenCount": 5_003, "totalTokenCount": 15_010},
+            },
+        },
+        [
+            {
+                "runId": "v1",
+                "provider": "google",
+                "model": "gemini-2.5-pro",
+                "timestamp": "2026-11-25T10:00:00Z",
+                "status": "success",
+                "inputTokens": 10_007,
+                "outputTokens": 5_003,
+                "serviceTier": "batch",
+            }
+        ],
+    ),
+    "bedrock-batch": ({"recordId": "CALL0000001", "modelInput": {"prompt": SAID}, "error": {"errorCode": 400}}, []),
 }
 
 # Input, output, cached, written, reasoning, and dollars.
@@ -773,6 +800,53 @@ def test_a_report_of_days_has_totals_and_no_run(name: str) -> None:
 )
 def test_what_is_no_call_is_no_run(name: str, changes: dict[str, Any]) -> None:
     assert runs_of({**CALLS[name][0], **changes}) == []
+
+
+IN_BATCH: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "OCR of Mistral": (
+        {
+            "custom_id": SAID,
+            "response": {
+                "status_code": 200,
+                "body": {"model": "mistral-ocr-2512", "usage_info": {"pages_processed": 9}},
+            },
+        },
+        {"provider": "mistral", "units": {"pages": 9}},
+    ),
+    "Claude at Vertex": (
+        {
+            "custom_id": SAID,
+            "response": {"model": "claude-opus-4-8", "usage": {"input_tokens": 907, "output_tokens": 411}},
+        },
+        {"provider": "anthropic", "inputTokens": 907, "outputTokens": 411},
+    ),
+    "Claude at Bedrock": (
+        {
+            "recordId": "1",
+            "modelInput": {},
+            "modelOutput": {
+                "id": "msg_bdrk_1",
+                "model": "claude-opus-4-8",
+                "usage": {"input_tokens": 907, "cache_read_input_tokens": 2_003, "output_tokens": 411},
+            },
+        },
+        {
+            "provider": "aws",
+            "runId": "msg_bdrk_1",
+            "inputTokens": 2_910,
+            "cachedInputTokens": 2_003,
+            "outputTokens": 411,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IN_BATCH)
+def test_a_call_in_a_batch_has_its_counts_wherever_the_answer_stands(name: str) -> None:
+    row, expected = IN_BATCH[name]
+
+    (run,) = runs_of(row, fallbacks={"timestamp": START})
+    assert run.items() >= {**expected, "serviceTier": "batch"}.items()
 
 
 def test_a_call_of_gemini_that_mlflow_keeps_as_two_spans_is_one_run_with_its_thoughts() -> None:
