@@ -36,7 +36,7 @@ FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
         parse.provider, "`provider`, under the catalogue's name; `metadata.providerName` if it was another",
         (
             "gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system", "ai.model.provider",
-            "mlflow.llm.provider", "error.llm_provider",
+            "mlflow.llm.provider", "error.llm_provider", "decision.system",
         ),
     ),
     "provider_model": (parse.name, "`provider`, its prefix, and `model`, the rest", ("litellm.provider.model",)),
@@ -45,7 +45,7 @@ FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
         (
             "gen_ai.request.model", "ai.model.id", "llm.invocation_parameters", "embedding.model_name",
             "llm.request.model_name", "llm.model_name", "langfuse.observation.model.name", "gen_ai.response.model",
-            "ai.response.model", "llm.response.model_name", "mlflow.llm.model", "model",
+            "ai.response.model", "llm.response.model_name", "mlflow.llm.model", "decision.request.model_name", "model",
         ),
     ),
     "response_model": (
@@ -61,7 +61,7 @@ FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
         (
             "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt", "ai.usage.inputTokens",
             "ai.usage.promptTokens", "ai.usage.tokens", "langfuse.observation.usage_details",
-            "langsmith.metadata.usage_metadata", "mlflow.chat.tokenUsage",
+            "langsmith.metadata.usage_metadata", "mlflow.chat.tokenUsage", "decision.token_count.input",
         ),
     ),
     "output": (
@@ -69,7 +69,7 @@ FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
         (
             "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion",
             "ai.usage.outputTokens", "ai.usage.completionTokens", "langfuse.observation.usage_details",
-            "langsmith.metadata.usage_metadata", "mlflow.chat.tokenUsage",
+            "langsmith.metadata.usage_metadata", "mlflow.chat.tokenUsage", "decision.token_count.output",
         ),
     ),
     "cached": (
@@ -239,6 +239,8 @@ PARTS: Mapping[str, Callable[[Value], Found]] = {
     "mlflow.llm.model": lambda value: {"model": parse.quoted(value)},
     "mlflow.llm.provider": lambda value: {"provider": parse.quoted(value)},
     "model": lambda value: {"model": parse.quoted(value)},
+    # They have a price of their own.
+    "decision.system": lambda value: {"provider": "openai-decisions"} if value == "openai" else {},
     "ai.response.providerMetadata": parse.provider_metadata,
     "hidden_params": parse.hidden_params,
     "metadata.usage_object": parse.usage_object,

@@ -31,7 +31,7 @@ _PENDING = "pending_span"
 _AI_SDK_CALLS = (".doGenerate", ".doStream", ".doEmbed", ".doRerank")
 _LANGFUSE_CALLS = frozenset({"generation", "embedding"})
 _LANGSMITH_CALL = "llm"
-_OPENINFERENCE_CALLS = frozenset({"llm", "embedding"})
+_OPENINFERENCE_CALLS = frozenset({"llm", "embedding", "decision"})
 # LiteLLM writes the name of the function that was called, with an `a` in front of those that are awaited.
 _LITELLM = frozenset({
     "chat", "completion", "text_completion", "embedding", "rerank", "responses", "anthropic_messages", "image_generation",

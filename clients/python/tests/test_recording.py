@@ -11,7 +11,7 @@ import pytest
 
 import runtally_client as runtally
 from runtally.files import CHECKOUT
-from runtally_client import _call, _sdks
+from runtally_client import _call, _sdks, _turns
 from runtally_client._usage import tokens_of
 from tests.fake_provider import (
     ANTHROPIC_USAGE,
@@ -339,3 +339,81 @@ def test_a_fallback_that_is_in_no_sum_is_a_run_beside_the_call(recorded: Recorde
 def test_a_host_says_whose_server_it_is(host: str, provider: str) -> None:
     client = SimpleNamespace(base_url=SimpleNamespace(host=host))
     assert _sdks.provider_of(client, "openai") == provider
+
+
+def begin(provider: str | None, model: str | None) -> runtally.Call:
+    return runtally.run(provider or "", model or "")
+
+
+class Connection:
+    """As one of OpenAI's, whose events are what was received."""
+
+    _connection = SimpleNamespace(request=SimpleNamespace(headers={"Host": "api.openai.com"}))
+
+    def parse_event(self, event: Any) -> Any:  # noqa: ANN401  # As the SDK's.
+        return event
+
+
+def test_a_session_of_live_is_charged_by_its_seconds_beside_what_it_asked(recorded: Recorded) -> None:
+    asked = {"id": "r", "model": "gpt-6-luna", "status": "completed", "usage": RESPONSES_USAGE}
+    module = SimpleNamespace(LiveConnection=type("LiveConnection", (Connection,), dict(vars(Connection))))
+    undo = list(_turns.patch_realtime(begin, _stream_usage=False, module=module))
+    connection = module.LiveConnection()
+    for event in (
+        {"type": "session.started", "session": {"model": "gpt-live-1"}},
+        {
+            "type": "response.event",
+            "event": {"type": "response.created", "response": {"id": "r", "model": "gpt-6-luna"}},
+        },
+        {"type": "response.event", "event": {"type": "response.completed", "response": asked}},
+        {"type": "session.usage.updated", "usage": {"seconds": 61}},
+        {"type": "session.closed", "session": {"model": "gpt-live-1"}, "usage": {"seconds": 127, "paused_seconds": 7}},
+    ):
+        assert connection.parse_event(event) is event
+
+    backend, live = recorded.runs
+    assert backend.items() >= {**WHOLE, "provider": "openai", "model": "gpt-6-luna"}.items()
+    assert (live["model"], live["units"], live["latencyMs"]) == ("gpt-live-1", {"audioSeconds": 127}, 127_000)
+    assert len(undo) == 1
+
+
+async def test_a_session_of_speech_of_the_agents_sdk_has_its_audio_and_what_was_written_down(
+    recorded: Recorded,
+) -> None:
+    class Model:
+        _websocket = Connection._connection  # noqa: SLF001
+
+        async def _handle_ws_event(self, event: Any) -> Any:  # noqa: ANN401  # As the SDK's.
+            return event
+
+    module = SimpleNamespace(OpenAIRealtimeWebSocketModel=Model)
+    (undo,) = _turns.patch_voice(begin, _stream_usage=False, module=module)
+    heard = {"type": "tokens", "input_tokens": 709, "output_tokens": 29, "input_token_details": {"audio_tokens": 709}}
+    spoken = {
+        "input_tokens": 1007,
+        "output_tokens": 503,
+        "input_token_details": {
+            "audio_tokens": 390,
+            "cached_tokens": 203,
+            "cached_tokens_details": {"audio_tokens": 103},
+        },
+        "output_token_details": {"audio_tokens": 401},
+    }
+    session = {"model": "gpt-realtime-2", "audio": {"input": {"transcription": {"model": "gpt-4o-transcribe"}}}}
+    model = Model()
+    for event in (
+        {"type": "session.created", "session": session},
+        {"type": "conversation.item.input_audio_transcription.completed", "usage": heard},
+        {"type": "response.done", "response": {"id": "r", "status": "completed", "usage": spoken}},
+    ):
+        assert await model._handle_ws_event(event) is event  # noqa: SLF001
+    undo()
+
+    written, answer = recorded.runs
+    assert (written["model"], written["audioInputTokens"]) == ("gpt-4o-transcribe", 709)
+    assert (answer["model"], answer["inputTokens"]) == ("gpt-realtime-2", 1007)
+    assert (answer["audioInputTokens"], answer["audioOutputTokens"], answer["units"]) == (
+        287,
+        401,
+        {"cachedAudioInput": 103},
+    )

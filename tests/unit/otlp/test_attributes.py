@@ -94,7 +94,7 @@ def value_for(field: str, name: str) -> tuple[Value, Any]:
     if name == "metadata.usage_object":
         return str({**USAGE, "note": None}), EXPECTED[field]
     if name in PARTS:
-        return LITERAL, EXPECTED[field]
+        return ("openai", "openai-decisions") if name == "decision.system" else (LITERAL, EXPECTED[field])
     return SENT.get(field, f"a {field}"), READ.get(field, f"a {field}")
 
 

@@ -156,6 +156,20 @@ def test_of_bedrock_in_openinference_the_spans_name_tells_what_its_input_holds(n
     assert the_run(scoped("openinference.instrumentation.bedrock", span(sent, name=name))).input_tokens == given
 
 
+def test_a_decision_in_openinference_is_a_run_of_what_has_its_price() -> None:
+    sent: dict[str, Value] = {
+        "openinference.span.kind": "DECISION",
+        "decision.system": "openai",
+        "decision.request.model_name": "gpt-6-luna",
+        "decision.token_count.input": 3037,
+        "decision.token_count.output": 411,
+    }
+    run = the_run(scoped("openinference.instrumentation.openai", span(sent), version="0.1.66"))
+
+    assert (run.provider, run.model) == ("openai-decisions", "gpt-6-luna")
+    assert (run.input_tokens, run.output_tokens) == (3037, 411)
+
+
 @pytest.mark.parametrize(("seconds", "expected"), [(852, 852), (0.25, 250), (0.0, 0)])
 def test_a_first_token_after_the_end_was_counted_in_milliseconds_and_a_framework_is_no_provider(
     seconds: float, expected: int

@@ -16,7 +16,7 @@ from typing import Any, Callable
 
 from runtally_client._answers import observed
 from runtally_client._call import Begin, Call, inside, outer_call, provider_name, watched
-from runtally_client._turns import patch_live, patch_realtime
+from runtally_client._turns import patch_live, patch_realtime, patch_voice
 from runtally_client._usage import first
 
 log = logging.getLogger("runtally")
@@ -223,6 +223,8 @@ SDKS: dict[str, dict[str, Callable[..., Iterator[Undo]]]] = {
     "openai": {
         "openai": partial(_patch_clients, "openai", ("OpenAI", "AsyncOpenAI")),
         "openai.resources.realtime.realtime": patch_realtime,
+        "openai.resources.live.live": patch_realtime,
+        "agents.realtime.openai_realtime": patch_voice,
     },
     "anthropic": {"anthropic": partial(_patch_clients, "anthropic", ("Anthropic", "AsyncAnthropic"))},
     "google-genai": {
