@@ -56,7 +56,7 @@ class Volume:
         execute(self.url, _EXPERIMENTS)
         execute(
             self.url,
-            "TRUNCATE rollups, rollup_totals, rollup_deltas, latency_sketches, latency_deltas, dimension_sums, dimension_latencies, dimension_deltas",
+            "TRUNCATE rollups, rollup_totals, sum_deltas, latency_sketches, latency_deltas, dimension_sums, dimension_latencies, dimension_deltas",
         )
         runtally("rollups", "rebuild", database_url=self.url)
         execute(self.url, "VACUUM (ANALYZE)", "CHECKPOINT")

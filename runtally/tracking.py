@@ -12,6 +12,7 @@ from runtally.errors import NO_PROJECT, InvalidTrackedKey, NotFound
 from runtally.models.dimension import EVERY_PROJECT, MAX_TRACKED_KEYS, KeyState
 from runtally.models.project import Project
 from runtally.usage.dimensions import MAX_KEY_LENGTH, canonical_key, is_key
+from runtally.usage.sums.tables import first_day
 from runtally.usage.sums.values import keys_of
 
 RUNS_LOOKED_AT = 2_000
@@ -25,7 +26,7 @@ SELECT_KEYS = f"""
          coalesce(own.state, 'tracked') AS state,
          own.filled_until,
          own.complete_since,
-         (SELECT min(bucket)::date FROM rollup_totals WHERE project_id = $1 AND grain = 1440 AND runs > 0) AS first_day
+         ({first_day("$1")})::date AS first_day
     FROM ({keys_of("SELECT $1::text AS project_id", "('tracked', 'filling', 'dropping')")}) AS keys
          LEFT JOIN tracked_keys AS own
                 ON own.project_id = $1 AND own.key = keys.key

@@ -9,7 +9,7 @@ from runtally.usage.upkeep.dimensions import merge_dimensions
 from runtally.usage.upkeep.queries import merge_waiting
 from tests.serving import PATIENCE_SECONDS
 
-_WAITING = """SELECT (SELECT count(*) FROM rollup_deltas) + (SELECT count(*) FROM latency_deltas)
+_WAITING = """SELECT (SELECT count(*) FROM sum_deltas) + (SELECT count(*) FROM latency_deltas)
                    + (SELECT count(*) FROM dimension_deltas)"""
 
 

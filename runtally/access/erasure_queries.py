@@ -9,10 +9,10 @@ from runtally.db.bulk import sent_rows
 from runtally.models.rollup import ALL_PROJECTS_KEY
 from runtally.models.run import Run
 from runtally.usage.sketch import GRAIN_ROWS, ON_SAME_SKETCH, merging
-from runtally.usage.store import ROLLUP_INPUT_COLUMNS, rollup_ctes
+from runtally.usage.store import ROLLUP_INPUT_COLUMNS, merging_sums, rollup_ctes
 from runtally.usage.sums.tables import SLICES, TOTALS, SumTable
 from runtally.usage.sums.values import keys_of
-from runtally.usage.upkeep import dimension_queries
+from runtally.usage.upkeep import dimension_queries, queries
 
 ERASE_RUNS = f"""
 WITH erased AS (
@@ -89,7 +89,8 @@ DELETE_ERASED_SUMS = _ERASE_BLOCKS.replace("{table}", "dimension_sums").replace(
 DELETE_ERASED_LATENCIES = _ERASE_BLOCKS.replace("{table}", "dimension_latencies").replace(
     "{is_empty}", "latencies = '{}'"
 )
-MERGE_ERASED = merging("project_id = $1", now="now()", limit="FOR UPDATE")
+MERGE_ERASED_SUMS = merging_sums("project_id = $1", now="now()")
+MERGE_ERASED = merging("project_id = $1", now="now()")
 
 # What was added up of runs that were dropped since: taken out of the sums over all projects. Nobody adds to it any more.
 _ERASED = """
@@ -138,7 +139,8 @@ DELETE FROM {table}
         AND ({is_empty} OR bucket < now() - kept)
 """
 DELETE_ERASED_TOTALS, DELETE_ERASED_SLICES = (
-    _ERASE_EMPTY.format(table=table.name, grains=table.grain_rows, is_empty="runs = 0") for table in (TOTALS, SLICES)
+    _ERASE_EMPTY.format(table=table.name, grains=table.grain_rows, is_empty=table.is_empty)
+    for table in (TOTALS, SLICES)
 )
 DELETE_ERASED_SKETCHES = _ERASE_EMPTY.format(table="latency_sketches", grains=GRAIN_ROWS, is_empty="latencies = '{}'")
 
@@ -207,7 +209,10 @@ async def erase_runs(session: AsyncSession, project_id: str) -> int:
     # One after the other, as everybody who changes these sums; before the statement whose runs are taken out of them.
     await connection.exec_driver_sql(dimension_queries.LOCK)
     erased = (await connection.exec_driver_sql(ERASE_RUNS, (project_id,))).scalar_one()
+    # Nobody merges what this does. The job, which does not wait for the lock, merges the rest afterwards.
+    await connection.exec_driver_sql(queries.LOCK)
     for statement in (
+        MERGE_ERASED_SUMS,
         MERGE_ERASED,
         SET_UP_MERGE,
         MERGE_ERASED_DIMENSIONS,
@@ -235,7 +240,10 @@ async def erase_chosen(
     for each in archived:
         await connection.exec_driver_sql(TAKE_OUT, (each,))
     ids = (await connection.exec_driver_sql(ERASE_CHOSEN, (project_id, key, values))).scalars().all()
+    # Nobody merges what this does. The job, which does not wait for the lock, merges the rest afterwards.
+    await connection.exec_driver_sql(queries.LOCK)
     for statement in (
+        MERGE_ERASED_SUMS,
         MERGE_ERASED,
         SET_UP_MERGE,
         MERGE_ERASED_DIMENSIONS,

@@ -17,6 +17,7 @@ from runtally.db.database import Connection
 from runtally.fields import TEAM
 from runtally.models.alert import NEVER_OVER, OPENED_AT, AlertKind
 from runtally.models.rollup import GRAINS
+from runtally.usage.sums.tables import SLICES, TOTALS
 
 
 def quiet(kind: str, project: str) -> str:
@@ -126,28 +127,28 @@ SELECT EXISTS (SELECT FROM budgets WHERE starts_with(project_id, '{TEAM}'))
 """
 
 SELECT_HOURLY_COSTS = f"""
-  SELECT targeted.project_id, first.bucket AS first_bucket, hourly.bucket, hourly.cost_usd
+  SELECT targeted.project_id, first.bucket AS first_bucket, hourly.bucket, sum(hourly.cost_usd) AS cost_usd
     FROM unnest($1::text[]) AS targeted (project_id)
-         CROSS JOIN LATERAL (SELECT bucket
-                               FROM rollup_totals
+         CROSS JOIN LATERAL (SELECT min(bucket) AS bucket
+                               FROM {TOTALS.rows_of_projects} AS held
                               WHERE project_id = targeted.project_id
-                                AND grain = {_LASTING}
-                           ORDER BY bucket
-                              LIMIT 1) AS first
-         JOIN rollup_totals AS hourly
+                                AND grain = {_LASTING}) AS first
+         JOIN {TOTALS.rows_of_projects} AS hourly
            ON hourly.project_id = targeted.project_id
           AND hourly.grain = {_HOURLY}
           AND hourly.bucket = ANY($2::timestamptz[])
+GROUP BY 1, 2, 3
 """
 
 SELECT_MODELS = f"""
-  SELECT provider, model, cost_usd
-    FROM rollups
+  SELECT provider, model, sum(cost_usd) AS cost_usd
+    FROM {SLICES.rows_of_projects} AS held
    WHERE project_id = $1
      AND grain = {_HOURLY}
      AND bucket = $2
-     AND cost_usd > 0
-ORDER BY cost_usd DESC, provider, model
+GROUP BY provider, model
+  HAVING sum(cost_usd) > 0
+ORDER BY sum(cost_usd) DESC, provider, model
 """
 
 # The row is the decision: a second process inserts nothing.
@@ -190,7 +191,7 @@ SELECT_WEEKLY_SPEND = f"""
          coalesce(sum(runs) FILTER (WHERE bucket >= $3), 0)::bigint AS runs,
          coalesce(sum(unpriced) FILTER (WHERE bucket >= $3), 0)::bigint AS unpriced,
          coalesce(sum(partly_priced) FILTER (WHERE bucket >= $3), 0)::bigint AS partly_priced
-    FROM rollups
+    FROM {SLICES.rows_of_projects} AS held
    WHERE project_id = ANY ($1::text[])
      AND grain = {_LASTING}
      AND bucket >= $2

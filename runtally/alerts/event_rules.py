@@ -18,6 +18,7 @@ from runtally.models.alert import EVENT_KINDS, AlertKind
 from runtally.models.rollup import GRAINS
 from runtally.money import as_json, plain
 from runtally.usage.dimensions import OTHER_NAME
+from runtally.usage.sums.tables import SLICES, TOTALS
 from runtally.usage.window import floor
 
 QUIET: Final = HOUR
@@ -47,12 +48,13 @@ ORDER BY rules.project_id, rules.kind
 """
 
 SELECT_COSTS = f"""
-SELECT bucket, cost_usd
-  FROM rollup_totals
- WHERE project_id = $1
-   AND grain = {_SHORT.minutes}
-   AND bucket >= $2
-   AND cost_usd > $3
+  SELECT bucket, sum(cost_usd) AS cost_usd
+    FROM {TOTALS.rows_of_projects} AS held
+   WHERE project_id = $1
+     AND grain = {_SHORT.minutes}
+     AND bucket >= $2
+GROUP BY bucket
+  HAVING sum(cost_usd) > $3
 """
 
 # The quarters of an hour are those that cost as much: all others have no such run.
@@ -71,26 +73,28 @@ ORDER BY runs.cost_usd DESC, runs.id
 """
 
 SELECT_RECENT_MODELS = f"""
-SELECT DISTINCT provider, model
-  FROM rollups
- WHERE project_id = $1
-   AND grain = {_SHORT.minutes}
-   AND bucket >= $2
-   AND (NOT $3 OR unpriced > 0)
-   AND model <> '{OTHER_NAME}'
+  SELECT provider, model
+    FROM {SLICES.rows_of_projects} AS held
+   WHERE project_id = $1
+     AND grain = {_SHORT.minutes}
+     AND bucket >= $2
+     AND model <> '{OTHER_NAME}'
+GROUP BY provider, model
+  HAVING NOT $3 OR sum(unpriced) > 0
 """
 
 SELECT_FIRST_USED = f"""
   SELECT provider, model
     FROM unnest($4::text[], $5::text[]) AS recent (provider, model)
    WHERE NOT EXISTS (SELECT
-                       FROM rollups AS earlier
+                       FROM {SLICES.rows_of_projects} AS earlier
                       WHERE earlier.project_id = $1
                         AND earlier.provider = recent.provider
                         AND earlier.model = recent.model
                         AND (   (earlier.grain = {_SHORT.minutes} AND earlier.bucket < $2)
                              OR (earlier.grain = {_LASTING.minutes} AND earlier.bucket < $6))
-                        AND (NOT $3 OR earlier.unpriced > 0))
+                   GROUP BY earlier.project_id
+                     HAVING NOT $3 OR sum(earlier.unpriced) > 0)
 ORDER BY provider, model
    LIMIT {MOST_NAMED}
 """

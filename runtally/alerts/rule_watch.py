@@ -30,6 +30,7 @@ from runtally.usage.filter import RunFilter
 from runtally.usage.groups.groups import GroupAnswer, Sums, read_groups
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.plan import GroupQuestion, LatencyDetail
+from runtally.usage.sums.tables import SLICES
 from runtally.usage.timeline import BucketWidth, Timeline
 from runtally.usage.totals import NO_RUNS, totals_reader
 from runtally.usage.window import TimeSpan, floor
@@ -47,7 +48,7 @@ ORDER BY project_id, kind
 
 SELECT_HOURLY_RUNS = f"""
   SELECT project_id, bucket, sum(runs)::bigint AS runs
-    FROM rollups
+    FROM {SLICES.rows_of_projects} AS held
    WHERE project_id = ANY ($1::text[])
      AND grain = {GRAINS[1].minutes}
      AND bucket >= $2
@@ -57,7 +58,7 @@ GROUP BY project_id, bucket
 
 SELECT_LAST_HOUR = f"""
   SELECT project_id, {columns_over_sums(measures_named(*MEASURES))}
-    FROM rollups
+    FROM {SLICES.rows_of_projects} AS held
    WHERE project_id = ANY ($1::text[])
      AND grain = {GRAINS[0].minutes}
      AND bucket >= $2

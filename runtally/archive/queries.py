@@ -9,6 +9,7 @@ from runtally.archive.file import Identity, Sums
 from runtally.db.bulk import affected_rows, in_chunks
 from runtally.db.database import LONG_STATEMENT_SECONDS, Connection
 from runtally.models.run import StoredRun
+from runtally.usage.sums.tables import TOTALS
 
 # Any number, as long as nothing else in the database uses it.
 RETENTION_LOCK = 7_214_026_102
@@ -195,11 +196,11 @@ ORDER BY project_id, first_at, id
 
 # The runs of the days from $2 to $3 that were stored once and are not in the table of runs, as it begins and ends with days
 # what a project drops or archives.
-SELECT_LEFT = """
+SELECT_LEFT = f"""
 SELECT coalesce(sum(stored.runs - live.runs), 0)::bigint
   FROM projects
        CROSS JOIN LATERAL (SELECT coalesce(sum(runs), 0) AS runs
-                             FROM rollup_totals
+                             FROM {TOTALS.rows_of_projects} AS held
                             WHERE project_id = projects.id
                               AND grain = 1440
                               AND bucket >= $2

@@ -39,12 +39,10 @@ _USES = f"""
          spent.unpriced,
          spent.is_minimum
     FROM ({{budgets}}) AS budgets
-         LEFT JOIN LATERAL (SELECT bucket
-                              FROM rollup_totals
-                             WHERE project_id = budgets.project_id
-                               AND grain = {_GRAIN}
-                          ORDER BY bucket
-                             LIMIT 1) AS first ON TRUE
+         CROSS JOIN LATERAL (SELECT min(bucket) AS bucket
+                               FROM {TOTALS.rows} AS held
+                              WHERE project_id = budgets.project_id
+                                AND grain = {_GRAIN}) AS first
          CROSS JOIN LATERAL (
               SELECT coalesce(sum(cost_usd), 0) AS spent_usd,
                      coalesce(sum(unpriced), 0)::bigint AS unpriced,

@@ -7,6 +7,7 @@ from typing import TypeAlias
 from runtally.db.database import Connection
 from runtally.models.rollup import GRAINS
 from runtally.usage.dimensions import OTHER_NAME
+from runtally.usage.sums.tables import SLICES
 
 Place: TypeAlias = tuple[str, int]
 """A project and a day (UTC), counted from the year 1: that is read from a moment faster than its midnight."""
@@ -17,16 +18,16 @@ _LASTING = GRAINS[-1]
 _OF_DAY = f"project_id = $1 AND grain = {_LASTING.minutes} AND bucket = ANY ($2::timestamptz[])"
 COUNT_MODELS = f"""
 SELECT count(*)
-  FROM (SELECT DISTINCT provider, model FROM rollups WHERE {_OF_DAY} LIMIT $3) AS known
+  FROM (SELECT DISTINCT provider, model FROM {SLICES.rows_of_projects} AS held WHERE {_OF_DAY} LIMIT $3) AS known
 """
 SELECT_KNOWN_MODELS = f"""
 SELECT provider, model
   FROM unnest($3::text[], $4::text[]) AS asked (provider, model)
  WHERE EXISTS (SELECT
-                 FROM rollups
+                 FROM {SLICES.rows_of_projects} AS held
                 WHERE {_OF_DAY}
-                  AND rollups.provider = asked.provider
-                  AND rollups.model = asked.model)
+                  AND held.provider = asked.provider
+                  AND held.model = asked.model)
 """
 COUNT_NEW_EXPERIMENTS = """
 SELECT count(*)
@@ -37,8 +38,8 @@ SELECT_CAPPED = f"""
   SELECT id, 'models', count(DISTINCT (bucket AT TIME ZONE 'UTC')::date)
     FROM projects
          CROSS JOIN unnest($1::timestamptz[]) AS buckets (bucket)
-         JOIN rollups USING (bucket)
-   WHERE rollups.project_id = projects.id
+         JOIN {SLICES.rows_of_projects} AS held USING (bucket)
+   WHERE held.project_id = projects.id
      AND grain = {_LASTING.minutes}
      AND provider = '{OTHER_NAME}'
      AND model = '{OTHER_NAME}'

@@ -63,7 +63,7 @@ async def insert_runs(
 ) -> Counter[tuple[str, str]]:
     """Store the runs that are new, and count the others by project and id, as often as they were sent.
 
-    New runs are counted in the rollups, and queued for the relay if `queued`. `beyond` are projects and ids of experiments that
+    New runs are counted in the sums, and queued for the relay if `queued`. `beyond` are projects and ids of experiments that
     are not created. The statement is atomic, and durable when
     it returns. Rows are inserted in the order of their key, so that two requests with the same runs wait for each other
     instead of deadlocking.

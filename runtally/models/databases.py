@@ -54,7 +54,7 @@ DATABASE_ROLES: Mapping[str, DatabaseRole] = {
             "experiments",
             "rollups",
             "rollup_totals",
-            "rollup_deltas",
+            "sum_deltas",
             "latency_sketches",
             "latency_deltas",
             "tracked_keys",

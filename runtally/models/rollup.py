@@ -1,7 +1,4 @@
-"""Rollups: sums of runs by project and time, written in the runs' transaction, so that they are exact at every moment.
-
-Those of all projects together are written there as deltas, which are added up outside of it.
-"""
+"""Rollups: sums of runs by project and time, exact at every moment: the runs' transaction writes what is to be added to them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -111,19 +108,26 @@ ROLLUP_TOTALS = Table(
 # Days of all projects at once: without this index each project is looked up by itself (240 KB for 30,000 days).
 Index("ix_rollup_totals_days", ROLLUP_TOTALS.c.bucket, postgresql_where=text("grain = 1440"))
 
-ROLLUP_DELTAS = Table(
-    "rollup_deltas",
+SUM_DELTAS = Table(
+    "sum_deltas",
     SQLModel.metadata,
+    Column(
+        "project_id",
+        Text,
+        primary_key=True,
+        server_default="",
+        comment="Project of the runs; empty: of sums that were only to be added to those of all projects.",
+    ),
     Column("bucket", Timestamp, primary_key=True, comment="Start of a bucket of the shortest length (UTC)."),
     Column("id", BigInteger, Identity(), primary_key=True, comment="Number of the row."),
     Column("provider", Text, nullable=False, comment="Provider of the runs."),
     Column("model", Text, nullable=False, comment="Model of the runs."),
     *_sum_columns(MEASURES),
 )
-"""What the sums of all projects together do not have yet: the runs of one statement, of one provider's model in one bucket.
+"""What the sums of a project, and of all together, do not have yet: the runs of one statement, of one provider's model in one bucket.
 
-Each flush would otherwise lock the rows of all projects until its commit, and all others wait for it. Below zero where runs
-went. They are added up each second, and who reads the sums of all projects reads these too.
+To add to some thirty rows takes longer than to store the runs, and each flush would lock them until its commit, while all others
+wait for it. Below zero where runs went. They are added up each second, and who reads sums reads these too.
 """
 
 

@@ -14,6 +14,7 @@ from runtally.db.database import Connection
 from runtally.models.rollup import TOTAL_GRAINS
 from runtally.money import plain
 from runtally.usage.snapshots import Snapshots
+from runtally.usage.sums.tables import TOTALS
 
 DELETED = "project.deleted"
 """The action by which the log knows that a project was deleted."""
@@ -27,11 +28,11 @@ _DAYS = next(grain.minutes for grain in TOTAL_GRAINS if grain.length == timedelt
 SELECT_MONTHS = f"""
   SELECT to_char(bucket AT TIME ZONE 'UTC', 'YYYY-MM') AS month,
          sum(cost_usd) AS cost_usd
-    FROM rollup_totals
+    FROM {TOTALS.rows_of_projects} AS held
    WHERE project_id = $1
      AND grain = {_DAYS}
-     AND runs > 0
 GROUP BY 1
+  HAVING sum(runs) > 0
 ORDER BY 1
 """
 

@@ -79,7 +79,7 @@ ON_REBUILT_SKETCH = _on_same_sketch(1)
 """The clause for rebuilds, which have more time: percentiles of any latencies are stored."""
 
 
-def merging(which: str, *, now: str, limit: str) -> str:
+def merging(which: str, *, now: str, limit: str = "") -> str:
     """A statement that merges waiting latencies into the sketches of their buckets; `which` is a condition on `waiting`.
 
     What is crowded in a bucket of the shortest length is in all longer ones too, so it is put into bins before it is spread.

@@ -1,7 +1,8 @@
-"""The part of a statement that updates the rollups: every statement that stores, changes or deletes runs includes it.
+"""The part of a statement that updates the sums: every statement that stores, changes or deletes runs includes it.
 
-Rollups change by what was done to runs, never by what is expected to be there, so they are exact whatever else happens
-meanwhile. A row of runs has a `weight`: 1 for a run that came, -1 for one that went; one that changed is both.
+It writes but what is to be added to them, which is added up each second, and who reads the sums reads that too. Sums change by
+what was done to runs, never by what is expected to be there, so they are exact whatever else happens meanwhile. A row of runs
+has a `weight`: 1 for a run that came, -1 for one that went; one that changed is both.
 """
 
 from runtally.models.dimension import DIMENSION_MEASURES
@@ -31,15 +32,14 @@ ROLLUP_INPUT_COLUMNS = (
 HOUR = "(floor(date_part('epoch', occurred_at) / 3600))::int"
 """SQL of the hour of a run, counted from 1970."""
 FINEST = GRAINS[0].minutes
-_SLICE = ", ".join(("bucket", *SLICES.names, *SLICES.sums))
+_DELTA = ", ".join(("project_id", "bucket", *SLICES.names, *SLICES.sums))
 
 
 def rollup_ctes(runs: str, *, now: str, weight: str = ADDED) -> str:
     """Common table expressions that change the rollups by the rows of `runs`, which have the columns `ROLLUP_INPUT_COLUMNS`.
 
-    `now` decides which buckets are recent enough for the short grains. Everybody locks rollups in one order, totals before
-    slices, so nobody deadlocks. Sums of all projects and sketches follow within a second or two; a statement that deletes runs
-    is followed by `merging` in the same transaction.
+    No flush waits for another one's rows, because it changes none. A statement that deletes runs is followed by `merging_sums`
+    and `merging` in the same transaction.
     """
     return f"""
 {_dimension_ctes(runs, now=now, weight=weight)},
@@ -49,22 +49,16 @@ rolled_latencies AS (
             FROM ({_latencies(runs, weight)}) AS latencies
         GROUP BY 1, 2
 ),
-rolled_runs AS (
-  SELECT project_id,
-         {bucket_of("occurred_at", FINEST)} AS bucket,
-         {COUNTED_PROVIDER} AS provider,
-         {COUNTED_MODEL} AS model,
-         {columns_over_runs(weight=weight)}
-    FROM {runs}
-GROUP BY 1, 2, 3, 4
-),
-rolled_of_all AS (
-     INSERT INTO rollup_deltas ({_SLICE})
-          SELECT bucket, {", ".join(SLICES.names)}, {_added(SLICES)}
-            FROM rolled_runs
-        GROUP BY 1, {", ".join(SLICES.names)}
-),
-{_spread_ctes("rolled_runs", "project_id", now=now)}"""
+summed AS (
+     INSERT INTO sum_deltas ({_DELTA})
+          SELECT project_id,
+                 {bucket_of("occurred_at", FINEST)},
+                 {COUNTED_PROVIDER},
+                 {COUNTED_MODEL},
+                 {columns_over_runs(weight=weight)}
+            FROM {runs}
+        GROUP BY 1, 2, 3, 4
+)"""
 
 
 def _dimension_ctes(runs: str, *, now: str, weight: str = ADDED) -> str:
@@ -103,15 +97,29 @@ dimensions_queued AS (
 )"""
 
 
-def merging_sums(*, now: str, limit: str) -> str:
-    """A statement that merges waiting deltas into the sums of all projects together."""
+def merging_sums(which: str, *, now: str) -> str:
+    """A statement that merges the deltas for which a condition holds into the sums of their project and of all together.
+
+    `now` decides which buckets are recent enough for the short grains. Everybody locks sums in one order, totals before slices,
+    so nobody deadlocks. What another version stored as of all projects is in the sums of its own already.
+    """
     return f"""
 WITH taken AS (
-     DELETE FROM rollup_deltas
-           WHERE ctid = ANY (ARRAY(SELECT ctid FROM rollup_deltas {limit}))
-       RETURNING rollup_deltas.*
+     DELETE FROM sum_deltas
+           WHERE {which}
+       RETURNING sum_deltas.*
 ),
-{_spread_ctes("taken", f"'{ALL_PROJECTS_KEY}'", now=now)}
+added AS (
+  SELECT CASE WHEN is_of_all THEN '{ALL_PROJECTS_KEY}' ELSE project_id END AS project_id,
+         bucket, {", ".join(SLICES.names)},
+         {", ".join(f"sum({each}) AS {each}" for each in SLICES.sums)}
+    FROM taken
+         CROSS JOIN (VALUES (TRUE), (FALSE)) AS scopes (is_of_all)
+   WHERE is_of_all OR project_id <> '{ALL_PROJECTS_KEY}'
+GROUP BY 1, 2, {", ".join(SLICES.names)}
+),
+{_spread(TOTALS, now=now, name="rolled_totals")},
+{_spread(SLICES, now=now, name="rolled", after="rolled_totals")}
 SELECT count(*)
   FROM taken
 """
@@ -129,27 +137,17 @@ def _latencies(runs: str, weight: str) -> str:
                   HAVING sum({weight}) <> 0"""
 
 
-def _added(table: SumTable) -> str:
-    return ", ".join(f"sum({each})" for each in table.sums)
-
-
-def _spread_ctes(slices: str, project: str, *, now: str) -> str:
-    """Common table expressions that add the shortest buckets of a project to its buckets of all lengths."""
-    return f"""{_spread(TOTALS, slices, project, now=now, name="rolled_totals")},
-{_spread(SLICES, slices, project, now=now, name="rolled", after="rolled_totals")}"""
-
-
-def _spread(table: SumTable, slices: str, project: str, *, now: str, name: str, after: str | None = None) -> str:  # noqa: PLR0913  # The parts of an expression.
-    """The expression with this name, which adds slices to a table once `after` is done."""
+def _spread(table: SumTable, *, now: str, name: str, after: str | None = None) -> str:
+    """The expression with this name, which adds the shortest buckets to those of all lengths in a table, once `after` is done."""
     # Always true: it has the other written first.
     in_turn = f"AND (SELECT count(*) FROM {after}) >= 0" if after else ""
     return f"""{name} AS (
      INSERT INTO {table.name} AS held ({table.columns})
-          SELECT {project},
+          SELECT project_id,
                  grains.minutes,
                  {bucket_of("bucket", "grains.minutes")},
-                 {"".join(f"{each}, " for each in table.names)}{_added(table)}
-            FROM {slices}
+                 {"".join(f"{each}, " for each in table.names)}{", ".join(f"sum({each})" for each in table.sums)}
+            FROM added
                  CROSS JOIN {table.grain_rows}
            WHERE (kept IS NULL OR {bucket_of("bucket", "grains.minutes")} >= {now} - kept)
              {in_turn}

@@ -8,6 +8,7 @@ from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.reporting.relay import MAX_PAUSE
 from runtally.reporting.remote import LEASE
+from runtally.usage.sums.tables import TOTALS
 from tests.faults.ledger import Content, Key, Ledger
 from tests.faults.service import CELL, Service
 from tests.ops.processes import RUNTALLY
@@ -15,9 +16,9 @@ from tests.relays import relay_to
 
 SHOWN = 5
 # Sums of whole days are kept for ever.
-SELECT_SUMS = """
+SELECT_SUMS = f"""
 SELECT project_id, sum(runs)::bigint, sum(input_tokens)::bigint, sum(output_tokens)::bigint
-  FROM rollup_totals
+  FROM {TOTALS.rows_of_projects} AS held
  WHERE grain = 1440 AND project_id <> ''
  GROUP BY project_id
 """

@@ -25,6 +25,7 @@ from tests.documents import make_stored_run
 from tests.factories import make_price
 from tests.ops.processes import answer_of
 from tests.serving import Postgres, free_port
+from tests.stored import until_merged
 from webapp.cli import main
 
 WEAK = ("abc", "a" * 40)
@@ -87,6 +88,7 @@ async def test_sums_that_differ_from_their_runs_are_named_with_what_repairs_them
     async with Database(empty_database_url) as database, database.connection() as connection:
         await insert_runs(connection, [run])
         right = await asyncio.to_thread(runtally, "doctor", empty_database_url)
+        await until_merged(database)
         await connection.execute("UPDATE rollups SET cost_usd = cost_usd - 0.25 WHERE project_id = 'shop'")  # Ours.
     wrong = await asyncio.to_thread(runtally, "doctor", empty_database_url)
     repaired = await asyncio.to_thread(runtally, "rollups", empty_database_url, "rebuild")

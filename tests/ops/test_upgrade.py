@@ -33,6 +33,7 @@ MADE_LATER = {
     "rollups",
     "rollup_totals",
     "rollup_deltas",
+    "sum_deltas",
     "latency_sketches",
     "latency_deltas",
     "dimension_sums",

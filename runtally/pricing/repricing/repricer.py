@@ -84,8 +84,8 @@ SELECT (SELECT coalesce(sum(runs), 0)
            AND {_COUNTED})::bigint
      - (SELECT coalesce(sum(runs), 0)
           FROM projects
-          JOIN rollups
-            ON rollups.project_id = projects.id
+          JOIN {SLICES.rows_of_projects} AS held
+            ON held.project_id = projects.id
            AND bucket < dropped_before
          WHERE ($1::text IS NULL OR projects.id = $1)
            AND {_COUNTED})::bigint

@@ -14,9 +14,10 @@ from runtally.usage.window import TimeSpan
 
 _DAY = TOTAL_GRAINS[-1].minutes
 _COARSEST = GRAINS[-1].minutes
+_WAITING = "concat_ws(' ', count(*), max(id))"
 
-# What waits to be added to a day of all projects together is a second row of it. Until it is added, which changes the first
-# one, it only becomes more: number and highest id tell all that it has been apart.
+# What waits to be added to a day is a second row of it. Until it is added, which changes the first one, it only becomes more:
+# number and highest id tell all that it has been apart.
 # Dropping runs leaves their sums as they are. It is announced before it begins, and goes on for a while; of all projects
 # together there are but sums, so that it does not matter.
 SELECT_DAYS = f"""
@@ -31,12 +32,12 @@ SELECT_DAYS = f"""
      AND bucket > $2::timestamptz - interval '{_DAY} minutes'
    UNION ALL
   SELECT 'day',
-         '{ALL_PROJECTS.key}',
+         $1,
          {bucket_of("bucket", _DAY)},
-         concat_ws(' ', count(*), max(id)),
+         {_WAITING},
          sum(runs)::bigint
-    FROM rollup_deltas
-   WHERE $1 = '{ALL_PROJECTS.key}'
+    FROM sum_deltas
+   WHERE ($1 = '{ALL_PROJECTS.key}' OR project_id = $1)
      AND bucket > $2::timestamptz - interval '{_DAY} minutes'
 GROUP BY 3
    UNION ALL
@@ -78,6 +79,11 @@ SELECT id,
             WHERE project_id = projects.id
               AND grain = {_DAY}
               AND bucket > $2::timestamptz - interval '{_DAY} minutes'
+              AND bucket < $3), (
+           SELECT {_WAITING}
+             FROM sum_deltas
+            WHERE project_id = projects.id
+              AND bucket > $2::timestamptz - interval '{_DAY} minutes'
               AND bucket < $3)))
   FROM projects
  WHERE id = ANY ($1::text[])
@@ -85,14 +91,21 @@ SELECT id,
 """
 
 
-SELECT_HOURS = """
+SELECT_HOURS = f"""
   SELECT bucket, xmin::text
     FROM rollup_totals
    WHERE project_id = $1
      AND grain = 60
      AND bucket >= $2
      AND bucket < $3
-ORDER BY bucket
+   UNION ALL
+  SELECT min(bucket), {_WAITING}
+    FROM sum_deltas
+   WHERE project_id = $1
+     AND bucket >= $2
+     AND bucket < $3
+  HAVING count(*) > 0
+ORDER BY 1
 """
 
 

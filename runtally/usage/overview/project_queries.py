@@ -35,7 +35,7 @@ SELECT id
    AND CASE WHEN dropped_before IS NULL
             THEN EXISTS (SELECT FROM runs WHERE project_id = projects.id AND occurred_at < $2)
             ELSE EXISTS (SELECT
-                           FROM rollups
+                           FROM {TOTALS.rows_of_projects} AS held
                           WHERE project_id = projects.id
                             AND grain = {GRAINS[-1].minutes}
                             AND bucket < $2) END
@@ -64,7 +64,7 @@ SELECT_LAST_RECEIVED_AT = f"""
 # First and last run are one short index look-up each for every project; there is no index over the time alone. Runs that were
 # dropped are known by the bucket they were in.
 _BUCKET = f"""(SELECT bucket
-            FROM rollups
+            FROM {TOTALS.rows_of_projects} AS held
            WHERE project_id = projects.id
              AND grain = {GRAINS[-1].minutes}
         ORDER BY bucket {{way}}

@@ -9,6 +9,7 @@ from runtally.usage.conditions import Conditions, of_models, runs_during
 from runtally.usage.filter import RunFilter
 from runtally.usage.plan import Question
 from runtally.usage.summary import Summary
+from runtally.usage.sums.tables import SLICES, TOTALS
 from runtally.usage.timeline import Timeline
 from runtally.usage.totals import Totals, group_sum, totals_reader
 from runtally.usage.window import BucketRange, TimeSpan, Window
@@ -23,7 +24,7 @@ _OF_PROJECT = "($1::text IS NULL OR projects.id = $1)"
 SELECT_SUMS_OF_DAYS = f"""
   SELECT project_id,
          {columns_over_sums(_SHOWN)}
-    FROM rollup_totals
+    FROM {TOTALS.rows_of_projects} AS held
    WHERE grain = {TOTAL_GRAINS[-1].minutes}
      AND bucket >= $1
      AND bucket < $2
@@ -77,11 +78,11 @@ def _sums_sql(conditions: Conditions, stored: Sequence[BucketRange], run_filter:
 
 def _stored(conditions: Conditions, columns: str, stored: Sequence[BucketRange], run_filter: RunFilter) -> str:
     """SQL of each range separately: joined with a list of ranges, Postgres overestimates the rows of a model in each."""
-    table = "rollups" if run_filter.is_narrowed else "rollup_totals"
+    rows = (SLICES if run_filter.is_narrowed else TOTALS).rows_of_projects
     which = of_models(conditions, run_filter)
     return "\n                      UNION ALL ".join(
         f"""SELECT {columns}
-                        FROM {table}
+                        FROM {rows} AS held
                        WHERE project_id = projects.id
                          AND grain = {one.grain.minutes}
                          AND bucket >= {conditions.value(one.since, "timestamptz")}

@@ -38,20 +38,44 @@ class SumTable:
 
     @property
     def rows(self) -> str:
-        """SQL that replaces the table for readers of all projects together: it includes unmerged deltas.
+        """SQL that replaces the table for whoever reads it: it includes the deltas that wait.
 
         Several of its rows may have the same key, and what waits may be below zero: only sums over them say something.
         """
-        waiting = ", ".join((*self.names, *self.sums))
-        return f"""(SELECT {self.columns}
+        return f"""({self._rows}
+           UNION ALL
+          {self._waiting(f"'{ALL_PROJECTS_KEY}'::text", f"WHERE project_id <> '{ALL_PROJECTS_KEY}'")})"""
+
+    @property
+    def rows_of_projects(self) -> str:
+        """SQL of the same, without the sums of all projects together."""
+        return f"({self._rows})"
+
+    @property
+    def _rows(self) -> str:
+        return f"""SELECT {self.columns}
             FROM {self.name}
            UNION ALL
-          SELECT '{ALL_PROJECTS_KEY}'::text, minutes::smallint, {bucket_of("bucket", "minutes")}, {waiting}
-            FROM rollup_deltas CROSS JOIN {self.grain_rows})"""
+          {self._waiting("project_id")}"""
+
+    def _waiting(self, project_id: str, which: str = "") -> str:
+        """SQL of what waits, added up before it is spread, since each statement has rows of its own."""
+        sums = ", ".join(f"{measure.over_sums} AS {measure.name}" for measure in self.measures)
+        names = "".join(f", {name}" for name in self.names)
+        return f"""SELECT project_id, minutes::smallint, {bucket_of("bucket", "minutes")}{names}, {", ".join(self.sums)}
+            FROM (SELECT {project_id} AS project_id, bucket{names}, {sums}
+                    FROM sum_deltas {which}
+                GROUP BY 1, bucket{names}) AS waiting
+                 CROSS JOIN {self.grain_rows}"""
 
     def rows_of(self, project_id: str | None) -> str:
         """SQL that replaces the table for readers of a project, or, for None, of all together."""
-        return self.rows if project_id is None else self.name
+        return self.rows if project_id is None else self.rows_of_projects
+
+    @property
+    def is_empty(self) -> str:
+        """SQL of whether nothing is in a row. One without runs may have the cost of runs that wait."""
+        return " AND ".join(f"{name} = 0" for name in self.sums)
 
     @property
     def on_same(self) -> str:
@@ -83,6 +107,13 @@ def last_bucket(scope: str, grain: Grain) -> str:
           HAVING sum(runs) > 0
         ORDER BY bucket DESC
            LIMIT 1"""
+
+
+def first_day(project_id: str) -> str:
+    """SQL of the start of the first day on which a project has runs."""
+    return f"""SELECT min(bucket)
+                                   FROM {TOTALS.rows_of_projects} AS held
+                                  WHERE project_id = {project_id} AND grain = {TOTAL_GRAINS[-1].minutes} AND runs > 0"""
 
 
 SLICES = SumTable("rollups", ("provider", "model"), MEASURES, GRAINS)

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias
 from runtally.clock import DAY, start_of_day
 from runtally.db.database import Database
 from runtally.models.rollup import ALL_PROJECTS, ALL_PROJECTS_KEY, GRAINS
+from runtally.usage.sums.tables import SLICES
 
 OnProgress: TypeAlias = Callable[[int, int], None]
 """Called with how much is done, of how much."""
@@ -51,16 +52,18 @@ ORDER BY project_id, 3 DESC, 4{more}
 SELECT_SPANS = f"""
   SELECT scopes.id,
          least((SELECT min(occurred_at) FROM runs WHERE project_id = scopes.id),
-               (SELECT min(bucket) FROM rollups WHERE project_id = scopes.id AND grain = {_COARSEST})) AS first,
+               (SELECT min(bucket) FROM {SLICES.rows_of_projects} AS held WHERE project_id = scopes.id AND grain = {_COARSEST})) AS first,
          greatest((SELECT max(occurred_at) FROM runs WHERE project_id = scopes.id),
-                  (SELECT max(bucket) FROM rollups WHERE project_id = scopes.id AND grain = {_COARSEST})) AS last,
+                  (SELECT max(bucket) FROM {SLICES.rows_of_projects} AS held WHERE project_id = scopes.id AND grain = {_COARSEST})) AS last,
          (SELECT dropped_before FROM projects WHERE projects.id = scopes.id) AS dropped_before
     FROM (SELECT id FROM projects
            UNION
-          SELECT DISTINCT project_id FROM rollups WHERE grain = {_COARSEST} AND project_id <> '{ALL_PROJECTS_KEY}') AS scopes
+          SELECT project_id FROM {SLICES.rows_of_projects} AS held WHERE grain = {_COARSEST} AND project_id <> '{ALL_PROJECTS_KEY}') AS scopes
 ORDER BY 1
 """
-SELECT_SPAN_OF_ALL = f"SELECT min(bucket) AS first, max(bucket) AS last FROM rollups WHERE grain = {_COARSEST}"
+SELECT_SPAN_OF_ALL = (
+    f"SELECT min(bucket) AS first, max(bucket) AS last FROM {SLICES.rows} AS held WHERE grain = {_COARSEST}"
+)
 SELECT_COUNTS = """
   SELECT project_id, count(*)
     FROM runs
@@ -68,7 +71,7 @@ SELECT_COUNTS = """
 GROUP BY 1
 """
 SELECT_IS_MISSING = """
-SELECT EXISTS (SELECT FROM runs) AND NOT EXISTS (SELECT FROM rollups)
+SELECT EXISTS (SELECT FROM runs) AND NOT EXISTS (SELECT FROM rollups UNION ALL SELECT FROM sum_deltas)
        OR EXISTS (SELECT FROM rollups) AND NOT EXISTS (SELECT FROM rollup_totals)
 """
 

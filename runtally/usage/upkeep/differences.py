@@ -48,11 +48,12 @@ WITH difference AS (
 )"""
 
 
-def _is(table: SumTable, which: str) -> str:
+def _is(table: SumTable, which: str, rows: str = "") -> str:
     return f"""
-  SELECT {table.columns}
-    FROM {table.name} JOIN {_grains(table.grain_rows)} ON minutes = grain
-   WHERE {which.format(moment="bucket")} AND bucket >= kept_since"""
+  SELECT {", ".join(table.key)}, {", ".join(f"sum({name}) AS {name}" for name in table.sums)}
+    FROM {rows or table.name} AS held JOIN {_grains(table.grain_rows)} ON minutes = grain
+   WHERE {which.format(moment="bucket")} AND bucket >= kept_since
+GROUP BY {", ".join(table.key)}"""
 
 
 _BUCKET_OF_RUN = bucket_of("occurred_at", "minutes")
@@ -76,18 +77,19 @@ def _summed(table: SumTable, scope: str, bucket: str, source: str, which: str, s
 GROUP BY {", ".join(str(place) for place in range(1, len(table.key) + 1))}"""
 
 
-# The slices of a project are proved by its runs, and the totals by the slices: those of each project, and of all together. What
-# waits to be added to all together counts as if it were; of slices and totals it is the same.
+# The slices of a project are proved by its runs, and what waits to be added counts as if it were. The totals are proved by the
+# slices, those of each project, and of all together: the same statement adds to both. So it does to the sums of all together,
+# but that sums which another version stored as of all projects are in those of their own project already.
 _SUMMED_TOTALS = _summed(
     TOTALS, "project_id", bucket_of("bucket", "minutes"), f"least(minutes, {_COARSEST})", _OF_THESE
 )
 
-SLICES_DIFFER = _difference(SLICES, _COUNTED_SLICES, _is(SLICES, _OF_LIVE))
+SLICES_DIFFER = _difference(SLICES, _COUNTED_SLICES, _is(SLICES, _OF_LIVE, SLICES.rows_of_projects))
 TOTALS_DIFFER = _difference(TOTALS, _SUMMED_TOTALS, _is(TOTALS, _OF_THESE))
 SLICES_OF_ALL_DIFFER = _difference(
     SLICES,
     _summed(SLICES, f"'{ALL_PROJECTS_KEY}'", "bucket", "minutes", _OF_OTHERS),
-    _summed(SLICES, "project_id", "bucket", "minutes", _OF_THESE, SLICES.rows),
+    _is(SLICES, _OF_THESE, SLICES.rows_of_projects),
 )
 
 _EACH = "unnest(latencies, counts) AS each (latency, n)"

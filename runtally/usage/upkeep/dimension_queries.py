@@ -23,6 +23,7 @@ from runtally.usage.sums.blocks import (
     summed_ctes,
     waiting_ctes,
 )
+from runtally.usage.sums.tables import TOTALS, first_day
 from runtally.usage.sums.values import KEY_IDS, VALUES, entries_of, keys_of, slots_of
 from runtally.usage.upkeep.chunk_queries import CHANGED, SET_UP, ScanChunk, first_of
 
@@ -188,10 +189,9 @@ ORDER BY changed_at, project_id, key
      FOR UPDATE SKIP LOCKED
 """
 # From now on each statement that begins counts the key. One that began before may not, and its runs are not all there yet.
-BEGIN_FILLING = """
+BEGIN_FILLING = f"""
 UPDATE tracked_keys
-   SET filled_until = coalesce((SELECT min(bucket) FROM rollup_totals WHERE project_id = $1 AND grain = 1440 AND runs > 0)
-                               AT TIME ZONE 'UTC', CURRENT_DATE)::date,
+   SET filled_until = coalesce(({first_day("$1")}) AT TIME ZONE 'UTC', CURRENT_DATE)::date,
        changed_at = clock_timestamp()
  WHERE project_id = $1 AND key = $2
 """
@@ -204,13 +204,14 @@ SELECT EXISTS (SELECT
                   AND backend_xmin IS NOT NULL
                   AND xact_start <= changed_at)
 """
-SELECT_DAYS_TO_FILL = """
-  SELECT (bucket AT TIME ZONE 'UTC')::date, runs
-    FROM rollup_totals
+SELECT_DAYS_TO_FILL = f"""
+  SELECT (bucket AT TIME ZONE 'UTC')::date, sum(runs)::bigint AS runs
+    FROM {TOTALS.rows_of_projects} AS held
    WHERE project_id = $1
      AND grain = 1440
      AND bucket >= $2::date AT TIME ZONE 'UTC'
-     AND runs > 0
+GROUP BY bucket
+  HAVING sum(runs) > 0
 ORDER BY bucket
    LIMIT 400
 """

@@ -13,8 +13,9 @@ from runtally.usage.upkeep import dimension_queries, repair_queries
 MERGED_AT_ONCE = 5_000
 EXPIRED_AT_ONCE = 10_000
 TRY_LOCK = "SELECT pg_try_advisory_xact_lock(hashtext('runtally merging'))"
-MERGE_SUMS = merging_sums(now="$1::timestamptz", limit="LIMIT $2")
-MERGE_SKETCHES = merging("TRUE", now="$1::timestamptz", limit="LIMIT $2 FOR UPDATE SKIP LOCKED")
+LOCK = TRY_LOCK.replace("try_", "")
+MERGE_SUMS = merging_sums("ctid = ANY (ARRAY(SELECT ctid FROM sum_deltas LIMIT $2))", now="$1::timestamptz")
+MERGE_SKETCHES = merging("TRUE", now="$1::timestamptz", limit="LIMIT $2")
 # Rows that are in use right now are passed over: they are younger than they look, and nobody waits for this.
 _EXPIRED = """
 WITH expired AS (
@@ -36,7 +37,7 @@ _DELETE_EXPIRED = (DELETE_EXPIRED_SKETCHES, DELETE_EXPIRED_TOTALS, DELETE_EXPIRE
 
 
 async def merge_waiting(database: Database, now: datetime) -> int:
-    """Merge waiting deltas into the sums of all projects, and waiting latencies into the sketches, once for each bucket.
+    """Merge waiting deltas into the sums, and waiting latencies into the sketches, once for each bucket.
 
     Return how many rows of either waited, `MERGED_AT_ONCE` at most.
     """

@@ -98,14 +98,13 @@ ADD_TOTALS = _add(differences.TOTALS_DIFFER, TOTALS)
 ADD_SKETCHES = _add_sketches(differences.SKETCHES_DIFFER)
 ADD_SKETCHES_OF_ALL = _add_sketches(differences.SKETCHES_OF_ALL_DIFFER)
 CORRECT_PERCENTILES = _correct_percentiles()
-DELETE_EMPTY_SLICES = _delete_empty(SLICES.name, SLICES.key, "runs = 0")
+DELETE_EMPTY_SLICES, DELETE_EMPTY_TOTALS = (
+    _delete_empty(table.name, table.key, table.is_empty) for table in (SLICES, TOTALS)
+)
 # What is left of an erased project in the sums of all projects: the names of its providers and models.
 DELETE_EMPTY_SLICES_OF_ALL = _delete_empty(
-    SLICES.name,
-    SLICES.key,
-    " AND ".join((f"project_id = '{ALL_PROJECTS_KEY}'", *(f"{measure} = 0" for measure in SLICES.sums))),
+    SLICES.name, SLICES.key, f"project_id = '{ALL_PROJECTS_KEY}' AND {SLICES.is_empty}"
 )
-DELETE_EMPTY_TOTALS = _delete_empty(TOTALS.name, TOTALS.key, "runs = 0")
 DELETE_EMPTY_SKETCHES = _delete_empty("latency_sketches", BUCKET, "latencies = '{}'")
 
 # Only one of two who find the same difference may add it; the other looks once that is done.

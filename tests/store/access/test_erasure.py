@@ -50,6 +50,7 @@ async def fill(database: Database, *project_ids: str) -> None:
             new = NewTarget("https://example.com/", of_unusual_cost=True)
             target = await session.merge(await editor.add_untested(OPERATOR, project, new))
             await editor.queue_test(session, OPERATOR, target, project)
+    await until_merged(database)
 
 
 async def count(connection: Connection, table: str, project_id: str) -> int:

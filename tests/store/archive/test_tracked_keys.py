@@ -36,6 +36,7 @@ from runtally.usage.upkeep import dimension_queries as upkeep_queries
 from runtally.usage.upkeep import dimensions
 from runtally.usage.upkeep.chunk_queries import ScanChunk
 from runtally.usage.upkeep.dimensions import change_key, merge_dimensions
+from runtally.usage.upkeep.queries import merge_waiting
 from runtally.usage.upkeep.repair_queries import rebuild_sums
 from runtally.usage.upkeep.verify_queries import verify_sums
 from runtally.usage.window import TimeSpan
@@ -54,9 +55,10 @@ async def trk(own: Database) -> Database:
     """A project with a run of each squad a day."""
     async with own.connection() as connection:
         await connection.execute("TRUNCATE runs, rollups, rollup_totals, latency_sketches, projects CASCADE")
-        await connection.execute("TRUNCATE rollup_deltas, latency_deltas, dimension_sums, dimension_latencies")
+        await connection.execute("TRUNCATE sum_deltas, latency_deltas, dimension_sums, dimension_latencies")
         await connection.execute("TRUNCATE dimension_deltas, outbox, outbox_arrivals")
         await insert_runs(connection, [made(age, squad) for age in range(DAYS) for squad in SQUADS], queued=False)
+    await merge_waiting(own, NOW)
     await merge_dimensions(own, NOW, everything=True)
     return own
 

@@ -15,6 +15,7 @@ from runtally.models.run import StoredRun
 from runtally.runs.queries import select_totals
 from runtally.runs.scan import conditions_of
 from runtally.usage.filter import Period, RunFilter
+from runtally.usage.sums.tables import SLICES
 from tests.store.ingest.putting import put
 from tests.store.usage.made import NOW, differences, made
 
@@ -49,8 +50,8 @@ async def store(database: Database, *requests: list[StoredRun]) -> None:
 
 async def models_of(database: Database, age: timedelta = TODAY) -> dict[tuple[str, str], int]:
     """The runs of each model in the sums of a day."""
-    sql = """SELECT provider, model, sum(runs)::int
-               FROM rollups
+    sql = f"""SELECT provider, model, sum(runs)::int
+               FROM {SLICES.rows_of_projects} AS held
               WHERE project_id = 'p' AND grain = 360 AND bucket >= $1 AND bucket < $2
            GROUP BY 1, 2"""
     day = start_of_day(NOW - age)

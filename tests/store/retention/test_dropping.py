@@ -110,6 +110,7 @@ async def test_runs_that_are_too_old_go_and_sums_stay_and_no_recount_finds_fault
 
 async def test_a_difference_in_kept_runs_is_still_found_and_repaired(own: Database) -> None:
     await drop(own)
+    await merge_waiting(own, NOW)
     async with own.connection() as connection:
         await connection.execute(
             "UPDATE rollups SET runs = runs + 1 WHERE project_id = 'one' AND bucket > now() - '20d'::interval"
@@ -122,6 +123,7 @@ async def test_a_difference_in_kept_runs_is_still_found_and_repaired(own: Databa
 
 async def test_a_difference_on_the_first_kept_day_is_found_next_to_dropped_days(own: Database) -> None:
     await drop(own)
+    await merge_waiting(own, NOW)
     async with own.connection() as connection:
         kept_since = await connection.fetchval("SELECT dropped_before FROM projects WHERE id = 'one'")
         await connection.execute(

@@ -17,7 +17,7 @@ TABLES_OF_PROJECTS = (
     "dimension_latencies",
     "dimension_deltas",
 )
-TABLES = (*TABLES_OF_PROJECTS, "rollup_deltas")
+TABLES = (*TABLES_OF_PROJECTS, "sum_deltas")
 # Also by the clock of the database `own`.
 NOW = datetime(2026, 6, 15, 12, 34, 56, 789012, tzinfo=UTC)
 

@@ -21,6 +21,7 @@ from runtally.usage.groups.groups import read_groups
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.memo import DayMemo
 from runtally.usage.plan import GroupQuestion
+from runtally.usage.sums.tables import SLICES
 from runtally.usage.timeline import BucketWidth, Timeline
 from runtally.usage.upkeep.queries import merge_waiting
 from runtally.usage.window import Range, TimeSpan, Window
@@ -104,11 +105,11 @@ async def test_models_of_an_erased_project_are_named_nowhere(own: Database) -> N
     assert waiting == await models() == ({"large"}, {"large"})
 
 
-async def test_no_flush_waits_for_another_project_whose_flush_is_not_committed(own: Database) -> None:
+async def test_no_flush_waits_for_another_one_that_is_not_committed(own: Database) -> None:
     await insert(own, [made("one", "first"), made("two", "first")])
     async with own.transaction() as open_:
         await insert_runs(open_, [made("one", "held")])
-        await asyncio.wait_for(insert(own, [made("two", "free")]), timeout=60)
+        await asyncio.wait_for(insert(own, [made("one", "free")]), timeout=60)
 
     async with own.connection() as connection:
         total = (await read_summary(connection, Window.of(Range.DAY, NOW), None)).total
@@ -118,7 +119,7 @@ async def test_no_flush_waits_for_another_project_whose_flush_is_not_committed(o
 async def test_readers_never_see_a_run_twice_or_not_at_all_while_it_is_added(own: Database) -> None:
     window = Window.of(Range.DAY, NOW)
     stored = 0
-    seen: list[tuple[int, int, int]] = []
+    seen: list[tuple[int, int, int, int]] = []
     is_over = asyncio.Event()
 
     async def write() -> None:
@@ -132,8 +133,8 @@ async def test_readers_never_see_a_run_twice_or_not_at_all_while_it_is_added(own
         while not is_over.is_set():
             least = stored
             async with own.snapshot() as connection:
-                runs = (await read_summary(connection, window, None)).total.runs
-            seen.append((least, runs, stored + 2))
+                runs, of_one = [(await read_summary(connection, window, scope)).total.runs for scope in (None, "one")]
+            seen.append((least, runs, of_one * 2, stored + 2))
 
     async def merge() -> None:
         while not is_over.is_set():
@@ -142,4 +143,41 @@ async def test_readers_never_see_a_run_twice_or_not_at_all_while_it_is_added(own
     await asyncio.gather(write(), read(), read(), merge(), merge())
 
     assert seen
-    assert [each for each in seen if not each[0] <= each[1] <= each[2]] == []
+    assert [each for each in seen if not each[0] <= each[1] == each[2] <= each[3]] == []
+
+
+async def test_a_worker_of_the_version_before_adds_and_merges_beside_this_one(own: Database) -> None:
+    """It adds to the sums of the project at once, and merges only what waits for those of all, under another name."""
+    columns = ", ".join(("bucket", *SLICES.names, *SLICES.sums))
+    await insert(own, [made("one", "old")])
+    await merge_waiting(own, NOW)
+    async with own.connection() as connection:
+        await connection.execute(
+            "DELETE FROM rollups WHERE project_id = ''; DELETE FROM rollup_totals WHERE project_id = ''"
+        )
+        await connection.execute(
+            f"INSERT INTO rollup_deltas ({columns}) SELECT {columns} FROM rollups WHERE project_id = 'one' AND grain = 15"
+        )
+    await insert(own, [made("one", "new")])
+    window = Window.of(Range.DAY, NOW)
+
+    async def runs() -> list[int]:
+        async with own.snapshot() as connection:
+            return [(await read_summary(connection, window, scope)).total.runs for scope in ("one", None)]
+
+    before, found = await runs(), await differences(own)
+    async with own.connection() as connection:
+        taken = await connection.fetchrow("SELECT count(*), sum(runs) FROM rollup_deltas")
+        merged = await connection.execute(
+            f"""WITH taken AS (
+                     DELETE FROM rollup_deltas
+                           WHERE ctid = ANY (ARRAY(SELECT ctid FROM rollup_deltas LIMIT 5000))
+                       RETURNING rollup_deltas.*
+                )
+                INSERT INTO sum_deltas ({columns}) SELECT {columns} FROM taken"""
+        )
+    await merge_waiting(own, NOW)
+
+    assert before == await runs() == [2, 2]
+    assert found == await differences(own) == {}
+    assert (tuple(taken or ()), merged) == ((1, 1), "INSERT 0 1")

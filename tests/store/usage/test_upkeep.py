@@ -77,15 +77,18 @@ async def test_percentiles_that_are_stored_are_those_of_the_sketch(own: Database
     assert await differences(own) == {}
 
 
+COLUMNS = ", ".join((*SLICES.names, *SLICES.sums))
 DAMAGES = {
     "a lost bucket": "DELETE FROM rollups WHERE project_id = 'one' AND grain = 360",
     "a cost that is off": "UPDATE rollups SET cost_usd = cost_usd + 1 WHERE project_id = 'two'",
     "a sum over all that is off": "UPDATE rollups SET runs = runs - 1 WHERE project_id = ''",
     "a lost total": "DELETE FROM rollup_totals WHERE project_id = 'one' AND grain = 1440",
     "a total over all that is off": "UPDATE rollup_totals SET input_tokens = input_tokens + 1 WHERE project_id = ''",
-    "a sum over all that waits twice": f"INSERT INTO rollup_deltas (bucket, id, {', '.join((*SLICES.names, *SLICES.sums))})"
-    f" SELECT bucket, nextval('rollup_deltas_id_seq'), {', '.join((*SLICES.names, *SLICES.sums))} FROM rollups"
-    " WHERE project_id = '' AND grain = 15",
+    **{
+        f"a sum of {which} that waits twice": f"INSERT INTO sum_deltas (project_id, bucket, {COLUMNS})"
+        f" SELECT project_id, bucket, {COLUMNS} FROM rollups WHERE project_id = '{key}' AND grain = 15"
+        for which, key in (("all", ""), ("a project", "one"))
+    },
     "no totals at all": "TRUNCATE rollup_totals",
     "a latency that waits twice": "INSERT INTO latency_deltas (project_id, bucket, latencies, counts)"
     " SELECT project_id, bucket, latencies, counts FROM latency_sketches WHERE project_id = 'one' AND grain = 15",
@@ -140,6 +143,7 @@ async def test_rebuilds_go_on_beside_each_other_and_ingest(own: Database) -> Non
 async def test_short_buckets_go_and_nothing_that_is_read_changes(own: Database) -> None:
     sent = [made("one", f"r{hours}", age=timedelta(hours=hours)) for hours in range(0, 40 * 24, 5)]
     await insert(own, sent)
+    await merge_waiting(own, NOW)
     window = Window.of(Range.MONTH, NOW, timedelta(hours=1))
     async with own.connection() as connection:
         before = await read_summary(connection, window, "one")

@@ -132,12 +132,16 @@ rolled_latencies AS (
                       AS runs FROM stored WHERE latency_ms IS NOT NULL) AS latencies
         GROUP BY 1, 2
 ),
-rolled_runs AS (
-  SELECT project_id,
-         to_timestamp(floor(date_part('epoch', occurred_at) / (15 * 60)) * (15 * 60)) AS bucket,
-         CASE WHEN counted_as_other THEN '(other)' ELSE provider END AS provider,
-         CASE WHEN counted_as_other THEN '(other)' ELSE model END AS model,
-         sum(1) AS runs,
+summed AS (
+     INSERT INTO sum_deltas (project_id, bucket, provider, model, runs, errors, timeouts, unpriced,
+             partly_priced, without_usage, estimated, cost_usd, input_tokens, output_tokens,
+             cached_input_tokens, cache_write_tokens, reasoning_tokens, audio_input_tokens,
+             audio_output_tokens, error_cost_usd, timeout_cost_usd, cache_savings_usd)
+          SELECT project_id,
+                 to_timestamp(floor(date_part('epoch', occurred_at) / (15 * 60)) * (15 * 60)),
+                 CASE WHEN counted_as_other THEN '(other)' ELSE provider END,
+                 CASE WHEN counted_as_other THEN '(other)' ELSE model END,
+                 sum(1) AS runs,
          coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
          coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
          coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
@@ -155,91 +159,8 @@ rolled_runs AS (
          coalesce(sum(cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
          coalesce(sum(cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd,
          coalesce(sum(cache_savings_usd), 0) AS cache_savings_usd
-    FROM stored
-GROUP BY 1, 2, 3, 4
-),
-rolled_of_all AS (
-     INSERT INTO rollup_deltas (bucket, provider, model, runs, errors, timeouts, unpriced, partly_priced,
-             without_usage, estimated, cost_usd, input_tokens, output_tokens, cached_input_tokens,
-             cache_write_tokens, reasoning_tokens, audio_input_tokens, audio_output_tokens, error_cost_usd,
-             timeout_cost_usd, cache_savings_usd)
-          SELECT bucket, provider, model, sum(runs), sum(errors), sum(timeouts), sum(unpriced),
-                  sum(partly_priced), sum(without_usage), sum(estimated), sum(cost_usd), sum(input_tokens),
-                  sum(output_tokens), sum(cached_input_tokens), sum(cache_write_tokens),
-                  sum(reasoning_tokens), sum(audio_input_tokens), sum(audio_output_tokens),
-                  sum(error_cost_usd), sum(timeout_cost_usd), sum(cache_savings_usd)
-            FROM rolled_runs
-        GROUP BY 1, provider, model
-),
-rolled_totals AS (
-     INSERT INTO rollup_totals AS held (project_id, grain, bucket, runs, errors, timeouts, unpriced,
-             partly_priced, without_usage, estimated, cost_usd, input_tokens, output_tokens, error_cost_usd,
-             timeout_cost_usd)
-          SELECT project_id,
-                 grains.minutes,
-                 to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) * (grains.minutes *
-                         60)),
-                 sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(partly_priced), sum(without_usage),
-                         sum(estimated), sum(cost_usd), sum(input_tokens), sum(output_tokens),
-                         sum(error_cost_usd), sum(timeout_cost_usd)
-            FROM rolled_runs
-                 CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
-                         make_interval(days => NULL)), (1440, make_interval(days => NULL))) AS grains
-                         (minutes, kept)
-           WHERE (kept IS NULL OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
-                   (grains.minutes * 60)) >= $3::timestamptz - kept)
-        GROUP BY 1, 2, 3
-        ORDER BY 1, 2, 3
-     ON CONFLICT (project_id, grain, bucket) DO UPDATE
-             SET runs = held.runs + excluded.runs, errors = held.errors + excluded.errors, timeouts =
-                     held.timeouts + excluded.timeouts, unpriced = held.unpriced + excluded.unpriced,
-                     partly_priced = held.partly_priced + excluded.partly_priced, without_usage =
-                     held.without_usage + excluded.without_usage, estimated = held.estimated +
-                     excluded.estimated, cost_usd = held.cost_usd + excluded.cost_usd, input_tokens =
-                     held.input_tokens + excluded.input_tokens, output_tokens = held.output_tokens +
-                     excluded.output_tokens, error_cost_usd = held.error_cost_usd + excluded.error_cost_usd,
-                     timeout_cost_usd = held.timeout_cost_usd + excluded.timeout_cost_usd
-       RETURNING 1
-),
-rolled AS (
-     INSERT INTO rollups AS held (project_id, grain, bucket, provider, model, runs, errors, timeouts,
-             unpriced, partly_priced, without_usage, estimated, cost_usd, input_tokens, output_tokens,
-             cached_input_tokens, cache_write_tokens, reasoning_tokens, audio_input_tokens,
-             audio_output_tokens, error_cost_usd, timeout_cost_usd, cache_savings_usd)
-          SELECT project_id,
-                 grains.minutes,
-                 to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) * (grains.minutes *
-                         60)),
-                 provider, model, sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(partly_priced),
-                         sum(without_usage), sum(estimated), sum(cost_usd), sum(input_tokens),
-                         sum(output_tokens), sum(cached_input_tokens), sum(cache_write_tokens),
-                         sum(reasoning_tokens), sum(audio_input_tokens), sum(audio_output_tokens),
-                         sum(error_cost_usd), sum(timeout_cost_usd), sum(cache_savings_usd)
-            FROM rolled_runs
-                 CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
-                         make_interval(days => NULL))) AS grains (minutes, kept)
-           WHERE (kept IS NULL OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
-                   (grains.minutes * 60)) >= $3::timestamptz - kept)
-             AND (SELECT count(*) FROM rolled_totals) >= 0
-        GROUP BY 1, 2, 3, 4, 5
-        ORDER BY 1, 2, 3, 4, 5
-     ON CONFLICT (project_id, grain, bucket, provider, model) DO UPDATE
-             SET runs = held.runs + excluded.runs, errors = held.errors + excluded.errors, timeouts =
-                     held.timeouts + excluded.timeouts, unpriced = held.unpriced + excluded.unpriced,
-                     partly_priced = held.partly_priced + excluded.partly_priced, without_usage =
-                     held.without_usage + excluded.without_usage, estimated = held.estimated +
-                     excluded.estimated, cost_usd = held.cost_usd + excluded.cost_usd, input_tokens =
-                     held.input_tokens + excluded.input_tokens, output_tokens = held.output_tokens +
-                     excluded.output_tokens, cached_input_tokens = held.cached_input_tokens +
-                     excluded.cached_input_tokens, cache_write_tokens = held.cache_write_tokens +
-                     excluded.cache_write_tokens, reasoning_tokens = held.reasoning_tokens +
-                     excluded.reasoning_tokens, audio_input_tokens = held.audio_input_tokens +
-                     excluded.audio_input_tokens, audio_output_tokens = held.audio_output_tokens +
-                     excluded.audio_output_tokens, error_cost_usd = held.error_cost_usd +
-                     excluded.error_cost_usd, timeout_cost_usd = held.timeout_cost_usd +
-                     excluded.timeout_cost_usd, cache_savings_usd = held.cache_savings_usd +
-                     excluded.cache_savings_usd
-       RETURNING 1
+            FROM stored
+        GROUP BY 1, 2, 3, 4
 )
 SELECT project_id, id FROM sent
 EXCEPT ALL

@@ -3,22 +3,38 @@ SELECT pg_try_advisory_xact_lock(hashtext('runtally merging'))
 
 -- MERGE_SUMS
 WITH taken AS (
-     DELETE FROM rollup_deltas
-           WHERE ctid = ANY (ARRAY(SELECT ctid FROM rollup_deltas LIMIT $2))
-       RETURNING rollup_deltas.*
+     DELETE FROM sum_deltas
+           WHERE ctid = ANY (ARRAY(SELECT ctid FROM sum_deltas LIMIT $2))
+       RETURNING sum_deltas.*
+),
+added AS (
+  SELECT CASE WHEN is_of_all THEN '' ELSE project_id END AS project_id,
+         bucket, provider, model,
+         sum(runs) AS runs, sum(errors) AS errors, sum(timeouts) AS timeouts, sum(unpriced) AS unpriced,
+                 sum(partly_priced) AS partly_priced, sum(without_usage) AS without_usage, sum(estimated) AS
+                 estimated, sum(cost_usd) AS cost_usd, sum(input_tokens) AS input_tokens, sum(output_tokens)
+                 AS output_tokens, sum(cached_input_tokens) AS cached_input_tokens, sum(cache_write_tokens) AS
+                 cache_write_tokens, sum(reasoning_tokens) AS reasoning_tokens, sum(audio_input_tokens) AS
+                 audio_input_tokens, sum(audio_output_tokens) AS audio_output_tokens, sum(error_cost_usd) AS
+                 error_cost_usd, sum(timeout_cost_usd) AS timeout_cost_usd, sum(cache_savings_usd) AS
+                 cache_savings_usd
+    FROM taken
+         CROSS JOIN (VALUES (TRUE), (FALSE)) AS scopes (is_of_all)
+   WHERE is_of_all OR project_id <> ''
+GROUP BY 1, 2, provider, model
 ),
 rolled_totals AS (
      INSERT INTO rollup_totals AS held (project_id, grain, bucket, runs, errors, timeouts, unpriced,
              partly_priced, without_usage, estimated, cost_usd, input_tokens, output_tokens, error_cost_usd,
              timeout_cost_usd)
-          SELECT '',
+          SELECT project_id,
                  grains.minutes,
                  to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) * (grains.minutes *
                          60)),
                  sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(partly_priced), sum(without_usage),
                          sum(estimated), sum(cost_usd), sum(input_tokens), sum(output_tokens),
                          sum(error_cost_usd), sum(timeout_cost_usd)
-            FROM taken
+            FROM added
                  CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
                          make_interval(days => NULL)), (1440, make_interval(days => NULL))) AS grains
                          (minutes, kept)
@@ -42,7 +58,7 @@ rolled AS (
              unpriced, partly_priced, without_usage, estimated, cost_usd, input_tokens, output_tokens,
              cached_input_tokens, cache_write_tokens, reasoning_tokens, audio_input_tokens,
              audio_output_tokens, error_cost_usd, timeout_cost_usd, cache_savings_usd)
-          SELECT '',
+          SELECT project_id,
                  grains.minutes,
                  to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) * (grains.minutes *
                          60)),
@@ -51,7 +67,7 @@ rolled AS (
                          sum(output_tokens), sum(cached_input_tokens), sum(cache_write_tokens),
                          sum(reasoning_tokens), sum(audio_input_tokens), sum(audio_output_tokens),
                          sum(error_cost_usd), sum(timeout_cost_usd), sum(cache_savings_usd)
-            FROM taken
+            FROM added
                  CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
                          make_interval(days => NULL))) AS grains (minutes, kept)
            WHERE (kept IS NULL OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
@@ -87,7 +103,7 @@ WITH taken AS (
                                      FROM latency_deltas AS waiting
                                     WHERE TRUE
                                  ORDER BY project_id, bucket, id
-                                    LIMIT $2 FOR UPDATE SKIP LOCKED))
+                                    LIMIT $2))
        RETURNING latency_deltas.*
 ),
 latencies AS (
