@@ -8,16 +8,16 @@ from runtally.ingest.queries import insert_runs
 from runtally.models.run import Status, StoredRun
 from runtally.usage.upkeep.verify_queries import verify_sums
 
-TABLES_OF_PROJECTS = (
+TABLES = (
     "rollups",
     "rollup_totals",
+    "sum_deltas",
     "latency_sketches",
     "latency_deltas",
     "dimension_sums",
     "dimension_latencies",
     "dimension_deltas",
 )
-TABLES = (*TABLES_OF_PROJECTS, "sum_deltas")
 # Also by the clock of the database `own`.
 NOW = datetime(2026, 6, 15, 12, 34, 56, 789012, tzinfo=UTC)
 

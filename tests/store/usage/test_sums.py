@@ -18,7 +18,7 @@ from runtally.usage.upkeep import chunk_queries as chunks
 from runtally.usage.upkeep.queries import merge_waiting
 from runtally.usage.upkeep.repair_queries import rebuild_sums
 from tests.factories import examples
-from tests.store.usage.made import NOW, TABLES, TABLES_OF_PROJECTS, clear, differences, insert, made
+from tests.store.usage.made import NOW, TABLES, clear, differences, insert, made
 
 moments = st.timedeltas(timedelta(days=-40), timedelta(hours=23)).map(lambda offset: NOW + offset)
 runs = st.builds(
@@ -76,7 +76,7 @@ async def test_they_are_the_sums_of_runs_that_came_were_priced_and_went(
             await erase(session, ANYONE, erased)
         assert await differences(own) == {}
         async with own.connection() as connection:
-            for table in TABLES_OF_PROJECTS:
+            for table in TABLES:
                 assert not await connection.fetchval(f"SELECT count(*) FROM {table} WHERE project_id = $1", erased)
 
 
