@@ -62,11 +62,12 @@ class SumTable:
         """SQL of what waits, added up before it is spread, since each statement has rows of its own."""
         sums = ", ".join(f"{measure.over_sums} AS {measure.name}" for measure in self.measures)
         names = "".join(f", {name}" for name in self.names)
-        return f"""SELECT project_id, minutes::smallint, {bucket_of("bucket", "minutes")}{names}, {", ".join(self.sums)}
+        minutes = ", ".join(str(grain.minutes) for grain in self.grains)
+        return f"""SELECT project_id, minutes, {bucket_of("bucket", "minutes")}{names}, {", ".join(self.sums)}
             FROM (SELECT {project_id} AS project_id, bucket{names}, {sums}
                     FROM sum_deltas {which}
                 GROUP BY 1, bucket{names}) AS waiting
-                 CROSS JOIN {self.grain_rows}"""
+                 CROSS JOIN unnest(ARRAY[{minutes}]::smallint[]) AS minutes"""
 
     def rows_of(self, project_id: str | None) -> str:
         """SQL that replaces the table for readers of a project, or, for None, of all together."""
