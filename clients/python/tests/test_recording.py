@@ -417,3 +417,41 @@ async def test_a_session_of_speech_of_the_agents_sdk_has_its_audio_and_what_was_
         401,
         {"cachedAudioInput": 103},
     )
+
+
+def test_an_answer_in_the_background_is_one_run_once_it_is_there(recorded: Recorded) -> None:
+    queued = {"id": "resp_1", "background": True, "status": "queued", "model": "o3-pro"}
+    done = {
+        **queued,
+        "status": "completed",
+        "usage": RESPONSES_USAGE,
+        "created_at": 1_793_620_800,
+        "completed_at": 1_793_620_842,
+    }
+    asked = runtally.run("openai", "o3-pro")
+    asked.see(queued)
+    asked.end()
+    for answer in (queued, done, done, {**done, "id": "resp_2", "background": False}):
+        call = runtally.run("openai", "o3-pro")
+        call.is_retrieved = True
+        call.see(answer)
+        call.end()
+
+    first, again = recorded.runs
+    assert first == again
+    assert first.items() >= {**WHOLE, "runId": "resp_1", "latencyMs": 42_000}.items()
+    assert first["timestamp"] == "2026-11-02T12:00:00+00:00"
+
+
+@pytest.mark.parametrize(
+    ("method", "url", "expected"),
+    [
+        ("get", "/responses/resp_1", True),
+        ("get", "/responses/resp_1?beta=true", True),
+        ("get", "/responses/resp_1/input_items", False),
+        ("post", "/responses/resp_1", False),
+        ("get", "/models", False),
+    ],
+)
+def test_an_answer_is_retrieved_by_its_address(method: str, url: str, *, expected: bool) -> None:
+    assert _sdks.is_retrieval(SimpleNamespace(method=method, url=url)) is expected

@@ -158,6 +158,8 @@ class Call:
         self._failure: str | None = None
         self._is_open = False
         self._is_chat_stream = False
+        # Of an answer in the background that is asked for again; and whether it is still being made.
+        self.is_retrieved = self._is_waiting = False
 
     def update(self, **fields: Any) -> None:
         """Set fields of the run, by the names of the API, such as `finishReason="stop"` or `metadata={...}`."""
@@ -198,6 +200,8 @@ class Call:
         self.is_over = True
         if self._usages:
             self.usage(*self._usages, self._beside)
+        if self._is_waiting or (self.is_retrieved and "runId" not in self.fields):
+            return  # Who retrieves what was made in the background records it.
         has_left = isinstance(error, GeneratorExit) or (self._is_open and type(error).__name__ == "CancelledError")
         is_error = error is not None and not has_left
         code = type(error).__name__ if is_error else error_code or self._failure
@@ -262,6 +266,13 @@ class Call:
         self.update(
             inputTokens=round(sum(embedded)) or None, finishReason=reason and str(getattr(reason, "value", reason))
         )
+        if first(whole, "background") is True:
+            self.fill(runId=first(whole, "id"))  # The same, whoever retrieves it.
+            self._is_waiting = status in ("queued", "in_progress")
+            began, ended = first(whole, "created_at"), first(whole, "completed_at")
+            if began and ended:
+                self.update(timestamp=datetime.fromtimestamp(began, timezone.utc).isoformat())
+                self.update(latencyMs=round(1000 * (ended - began)))
         kind = first(answer, "type", "object")
         self._is_chat_stream = kind == "chat.completion.chunk"
         # Some servers tell a chat's tokens, and not why it ended.

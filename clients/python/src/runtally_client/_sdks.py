@@ -123,7 +123,14 @@ def _patch_clients(sdk: str, clients: Iterable[str], begin: Begin, stream_usage:
     So a call is one run with all its retries, whether it was `create`, `parse` or `stream`, raw or not.
     """
 
+    def begin_again(provider: str | None, model: str | None) -> Call:
+        call = begin(provider, model)
+        call.is_retrieved = True
+        return call
+
     def watch(client: Any, _cast_to: Any, options: Any, **_: Any) -> AbstractContextManager[Call | None]:
+        if is_retrieval(options):
+            return watched(begin_again, provider_of(client, sdk), None)
         if not _is_call(options):
             return nullcontext()
         body = options.json_data
@@ -140,6 +147,13 @@ def _patch_clients(sdk: str, clients: Iterable[str], begin: Begin, stream_usage:
         # Where it is defined: those of Azure, Bedrock and Vertex derive from the same.
         owner = next(each for each in getattr(module, client).__mro__ if "request" in vars(each))
         yield _replace(owner, "request", watch)
+
+
+def is_retrieval(options: Any) -> bool:
+    """Look whether an answer is asked for that was perhaps made in the background, which is known only then."""
+    path = str(getattr(options, "url", "")).partition("?")[0]
+    is_get = str(getattr(options, "method", "")).lower() == "get"
+    return is_get and path.startswith("/responses/") and path.count("/") == 2 and not outer_call()
 
 
 def _is_call(options: Any) -> bool:
