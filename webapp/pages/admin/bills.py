@@ -38,16 +38,6 @@ FORM = Form("bill")
 blueprint = Blueprint("admin_bills", __name__)
 
 
-class ListedBill(Struct, frozen=True):
-    """A bill of the list."""
-
-    url: str
-    provider: str
-    period: str
-    billed: str
-    stored: str
-
-
 class BillsPage(Page, frozen=True):
     """All bills, and the form for a new one."""
 
@@ -55,8 +45,17 @@ class BillsPage(Page, frozen=True):
     tab_title: ClassVar[str] = "Bills"
 
     frame: Frame
-    rows: tuple[ListedBill, ...]
+    rows: Sequence[Bill]
     form: Form
+
+    def period_of(self, bill: Bill) -> str:
+        return _period(bill)
+
+    def billed(self, bill: Bill) -> str:
+        return "counts only" if bill.amount_usd is None else formats.money(bill.amount_usd)
+
+    def tolerance(self, bill: Bill) -> str:
+        return formats.NOTHING if bill.tolerance_usd is None else formats.set_money(bill.tolerance_usd)
 
 
 class PartLine(Struct, frozen=True):
@@ -186,13 +185,7 @@ _KINDS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".gz")
 
 async def _page(form: Form) -> BillsPage:
     async with services().control.database.session() as session:
-        rows = tuple(map(_listed, await store.list_bills(session)))
-    return BillsPage(frame("admin_bills.bills"), rows, form)
-
-
-def _listed(bill: Bill) -> ListedBill:
-    billed = "counts only" if bill.amount_usd is None else formats.money(bill.amount_usd)
-    return ListedBill(url_for(".bill", bill_id=bill.id), bill.provider, _period(bill), billed, _stored_by(bill))
+        return BillsPage(frame("admin_bills.bills"), await store.list_bills(session), form)
 
 
 def _stored_by(bill: Bill) -> str:
