@@ -117,7 +117,7 @@ class Service:
 
     def _count_aborted(self) -> int:
         """Return how often the service kept its workers because a new one did not start in time."""
-        return self.log.read_bytes().count(b"aborting the restart")
+        return self.log.read_bytes().count(b"restart_given_up")
 
     async def migrate(self) -> None:
         """As a release does, while the old one serves. Whether it comes through is not the point: what it leaves is."""

@@ -117,9 +117,11 @@ async def test_who_is_removed_from_a_team_is_out_at_once(
 
 
 async def test_a_group_of_the_provider_can_be_of_a_team(
-    post: Post, database: Database, team: str, project_id: str
+    invite: Invite, post: Post, database: Database, team: str, project_id: str
 ) -> None:
     await post()
+    # Nobody comes in by a group before the first account.
+    await invite(Role.VIEWER, TEAM + team)
     settings = load_settings(
         oidc_issuer="https://id.example", oidc_client_id="a", oidc_client_secret="b", database_url=None
     ).openid  # fmt: skip

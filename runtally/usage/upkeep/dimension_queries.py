@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from typing import Any, NamedTuple
 
-from runtally.db.database import Connection
+from runtally.db.database import LONG_STATEMENT_SECONDS, Connection
 from runtally.models.dimension import DIMENSION_MEASURES, EVERY_PROJECT, Detail
 from runtally.usage.dimensions import COUNTED_MODEL, COUNTED_PROVIDER
 from runtally.usage.sketch import BINNED, LATENCY
@@ -272,7 +272,8 @@ async def add_differences(
     await connection.execute(SET_UP_MANY)
     changed: Counter[str] = Counter()
     for statement in (ADD_SUMS, ADD_LATENCIES):
-        for project_id, rows in await connection.fetch(statement, *chunk.values, now, key_ids):
+        found = await connection.fetch(statement, *chunk.values, now, key_ids, timeout=LONG_STATEMENT_SECONDS)
+        for project_id, rows in found:
             changed[project_id] += rows
     return changed
 

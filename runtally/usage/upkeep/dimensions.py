@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 
 from runtally.db.bulk import affected_rows
-from runtally.db.database import Database
+from runtally.db.database import LONG_STATEMENT_SECONDS, Database
 from runtally.models.dimension import KeyState
 from runtally.usage.upkeep import dimension_queries as queries
 from runtally.usage.upkeep.chunk_queries import ScanChunk
@@ -33,7 +33,9 @@ async def merge_dimensions(database: Database, now: datetime, *, everything: boo
         if not due:
             return 0
         await connection.execute(queries.SET_UP_MANY)
-        return int(await connection.fetchval(queries.MERGE_DUE, now, due))
+        # Runs in no order, of many days and very many names, change so many blocks that it takes a minute. It would take as
+        # long the next time, with more that waits.
+        return int(await connection.fetchval(queries.MERGE_DUE, now, due, timeout=LONG_STATEMENT_SECONDS))
 
 
 async def change_key(database: Database, now: datetime) -> bool:

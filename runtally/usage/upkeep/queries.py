@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from runtally.db.bulk import affected_rows
-from runtally.db.database import Database
+from runtally.db.database import LONG_STATEMENT_SECONDS, Database
 from runtally.models.rollup import ALL_PROJECTS_KEY, GRAINS
 from runtally.usage.sketch import merging
 from runtally.usage.store import merging_sums
@@ -47,7 +47,8 @@ async def merge_waiting(database: Database, now: datetime) -> int:
         async with database.transaction() as connection:
             # Unless another process is merging.
             if await connection.fetchval(TRY_LOCK):
-                merged = max(merged, await connection.fetchval(statement, now, MERGED_AT_ONCE))
+                done = await connection.fetchval(statement, now, MERGED_AT_ONCE, timeout=LONG_STATEMENT_SECONDS)
+                merged = max(merged, done)
     return merged
 
 

@@ -5,15 +5,18 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 
 from runtally.db.database import Database
 from runtally.models.rollup import ALL_PROJECTS, ALL_PROJECTS_KEY, RollupScope
 from runtally.usage.summary import Summary
 from runtally.usage.sums.tables import SLICES
+from runtally.usage.upkeep import dimensions
 from runtally.usage.upkeep.queries import expire_buckets, merge_waiting
 from runtally.usage.upkeep.repair_queries import rebuild_if_missing, rebuild_sums
 from runtally.usage.upkeep.verify_queries import verify_sums
 from runtally.usage.window import Range, Window
+from tests.serving import PATIENCE_SECONDS
 from tests.store.usage.made import NOW, TABLES, clear, differences, insert, made
 from tests.summaries import in_percentiles, read_summary
 
@@ -74,6 +77,33 @@ async def test_percentiles_that_are_stored_are_those_of_the_sketch(own: Database
     assert sum([changed async for _, changed in rebuild_sums(own, NOW)]) == 0
     assert await read() == known
     assert await stored() > 0
+    assert await differences(own) == {}
+
+
+HURRIED_SECONDS = 2.0
+ARE_LATE = """
+SELECT count(*) = 2
+  FROM pg_stat_activity
+ WHERE datname = current_database()
+   AND wait_event_type = 'Lock'
+   AND query_start < clock_timestamp() - make_interval(secs => $1)
+"""
+
+
+async def test_a_merge_ends_however_long_it_takes(own: Database) -> None:
+    """If it were given up, the next one would take as long, with more that waits."""
+    await insert(own, [structs.replace(made("one", "a"), session_id="s")])
+    url = own.dsn.url.render_as_string(hide_password=False)
+    async with Database(url, statement_seconds=HURRIED_SECONDS) as hurried, own.connection() as watching:
+        async with own.transaction() as connection:
+            await connection.execute("LOCK TABLE rollups, dimension_sums IN SHARE MODE")
+            merges = asyncio.gather(
+                merge_waiting(hurried, NOW), dimensions.merge_dimensions(hurried, NOW, everything=True)
+            )
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while not merges.done() and not await watching.fetchval(ARE_LATE, HURRIED_SECONDS):
+                    pass
+        assert tuple(await merges) == (1, 1)
     assert await differences(own) == {}
 
 
