@@ -65,4 +65,4 @@ def test_several_prices_are_selected_previewed_and_scheduled_as_they_were_previe
     preview.get_by_role("button", name="Schedule 1 change").click()
 
     expect(page.get_by_role("status")).to_contain_text("Change scheduled for 1 price from")
-    expect(page.locator("table.prices")).to_contain_text("$3.00")
+    expect(page.get_by_role("group", name="Prices, scrolls sideways")).to_contain_text("$3.00")

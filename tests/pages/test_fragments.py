@@ -27,8 +27,8 @@ async def url(request: pytest.FixtureRequest, post: Post, project_id: str) -> st
 
 
 def lasting(html: str) -> str:
-    """Without white space, without the seconds since the last run, and without pictures for pages whose script is not there."""
-    return re.sub(r'<divclass="paint".*?</svg></div>', "", re.sub(r"just now|\d+ s ago|\s", "", html))
+    """Without white space, without the time since runs, and without pictures for pages whose script is not there."""
+    return re.sub(r'<divclass="paint".*?</svg></div>', "", re.sub(r"just now|\d+ (?:s|min|h) ago|\s", "", html))
 
 
 async def test_htmx_gets_one_element_and_the_title(reader: Browser, url: str) -> None:

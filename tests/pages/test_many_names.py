@@ -15,7 +15,7 @@ from runtally.db.database import Database
 from runtally.ingest import new_names
 from runtally.usage.dimensions import DIMENSIONS
 from runtally.usage.read import MOST_GROUPS
-from tests.factories import make_run
+from tests.factories import insert_test_prices, make_run
 from tests.pages.conftest import Post, ago
 from tests.pages.looking import Outline, html_of, text_of
 from tests.pages.test_roles import ROUTES, path_to
@@ -35,10 +35,13 @@ FILES = {"runs.export_runs", "price_catalogue.download", "docs.get_openapi"}
 WHOLE = {"telemetry.get_telemetry"}
 
 
-def day_of_their_own() -> tuple[str, str]:
-    """A moment and, as a query, the day around it: all projects' runs can't be read one by one where many tests stored some."""
-    day, next_ = (ago(days=days)[:10] for days in (100, 99))
-    return f"{day}T12:00:00Z", f"since={day}T00:00&until={next_}T00:00"
+@pytest.fixture
+async def app(empty_database_url: str) -> AsyncIterator[Quart]:
+    """The application in dev mode, with a database of its own: pages of all projects depend on what other tests stored, or dropped."""
+    async with Database(empty_database_url) as database:
+        await insert_test_prices(database)
+    async with create_app(settings_for(empty_database_url, service_dev_mode=True)).test_app() as running:
+        yield running.app  # type: ignore[attr-defined]  # Quart's TestApp holds it.
 
 
 @pytest.fixture
@@ -126,11 +129,10 @@ async def test_the_row_of_all_others_leads_to_the_breakdown_of_the_same_runs_whi
         monkeypatch.setattr(f"webapp.pages.{limit}", 2)
     monkeypatch.setattr("webapp.pages.breakdown.breakdown.MAX_ROWS", 2)
     names = [f"{project_id}-{number}" for number in range(4)]
-    at, day = day_of_their_own()
-    about = {"provider": "openrouter", "costUSD": 9, "region": "eu", "timestamp": at}
+    about = {"provider": "openrouter", "costUSD": 9, "region": "eu"}
     await post(*(make_run(model=name, userId=name, **about) for name in names))
 
-    narrowed = f"region=eu&{day}"
+    narrowed = "region=eu"
     for path, listed in {
         f"/projects/{project_id}?{narrowed}": f"/breakdown?project={project_id}&{narrowed}",
         f"/projects/{project_id}?{narrowed}&by=user": f"/breakdown?project={project_id}&{narrowed}&by=user",
@@ -151,11 +153,10 @@ async def test_the_other_projects_of_some_runs_are_on_further_pages(
     for place in ("panel.grouping", "overview.overview"):
         monkeypatch.setattr(f"webapp.pages.{place}.MAX_BARS", 2)
     names = [f"{project_id}-{number}" for number in range(5)]
-    at, day = day_of_their_own()
     for cost, name in enumerate(names):
-        await post(make_run(costUSD=9 - cost, region=project_id, timestamp=at), to=name)
+        await post(make_run(costUSD=9 - cost, region=project_id), to=name)
 
-    path = first = f"/?region={project_id}&{day}"
+    path = first = f"/?region={project_id}"
     pages = []
     while path:
         html = await html_of(reader, path)

@@ -204,7 +204,7 @@ async def test_an_unknown_project_is_not_found_with_advice(reader: Browser, proj
     text = text_of(await html_of(reader, f"/projects/{project_id}", 404))
 
     assert "We can't find that page" in text
-    assert "A project appears with its first run; check the projectId it is sent." in text
+    assert "A project appears with its first run; check the id that it is sent." in text
 
 
 @pytest.mark.parametrize(
