@@ -370,14 +370,17 @@ def _watch(settings: Settings, leaving: threading.Event) -> None:
     home = settings.data_dir.absolute()
     server = Server(home, settings.pg_bin)
     while not leaving.wait(WATCH_SECONDS):
-        if server.listens():
-            continue
-        log.warning("embedded_postgres_died", data_dir=str(home))
         try:
+            if server.listens():
+                continue
+            log.warning("embedded_postgres_died", data_dir=str(home))
             with locked(home, CONTROL_LOCK), explained(home):
                 server.start_or_adopt()
         except SettingsError as error:
             log.error("embedded_postgres_stays_down", reason=error.message)  # noqa: TRY400  # The message says it all.
+        except OSError as error:
+            # Such as too many open files: whether it died can be asked again once there are fewer.
+            log.warning("embedded_postgres_not_watched", reason=error.strerror)
 
 
 def _nobody_else_holds(users: BinaryIO) -> bool:

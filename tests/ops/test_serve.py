@@ -9,6 +9,7 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from uuid import uuid4
 
@@ -134,7 +135,10 @@ def test_a_parent_that_cannot_start_a_worker_tries_again_and_one_that_fails_take
         limits = resource.prlimit(process.pid, files, (3, resource.prlimit(process.pid, files)[1]))
         kill(workers_of(process.pid)[0])
         assert process.stderr is not None
-        assert "worker_not_started" in process.stderr.readline()
+        # The thread that watches Postgres may lack a file, too; it goes on.
+        said = iter(process.stderr.readline, "")
+        others = list(takewhile(lambda line: "worker_not_started" not in line, said))
+        assert all("embedded_postgres_not_watched" in line for line in others)
         assert is_live(url)
         resource.prlimit(process.pid, files, limits)
         until(lambda: len(workers_of(process.pid)) > 1)
@@ -145,7 +149,7 @@ def test_a_parent_that_cannot_start_a_worker_tries_again_and_one_that_fails_take
         _, errors = process.communicate(timeout=END_SECONDS)
 
     assert process.returncode != 0
-    assert "Traceback" in errors
+    assert "Too many open files" in errors.splitlines()[-1]
     assert not any(is_running(pid) for pid in workers)
 
 
