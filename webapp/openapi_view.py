@@ -1,76 +1,48 @@
-"""Prepare an OpenAPI document for the reference page: operations by group, types by name, constraints in words. Pure."""
+"""Put an OpenAPI document into words for the reference page: operations by group, types and constraints. Pure."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from markupsafe import Markup, escape
 from msgspec import Struct
 
 REFERENCE = "#/components/schemas/"
 Node = Mapping[str, Any]
 
 
-class Span(Struct, frozen=True):
-    """A piece of text: plain, code, or the name of a type, with its anchor."""
-
-    text: str
-    is_code: bool = False
-    anchor: str | None = None
-
-
-Text = tuple[Span, ...]
-
-
-class Field(Struct, frozen=True):
-    """A parameter, or a field of a type. `place` says where a parameter goes."""
-
-    name: str
-    kind: Text
-    is_required: bool
-    constraint: str
-    meaning: Text
-    place: str = ""
-
-
-class Example(Struct, frozen=True):
-    title: str
-    text: str
-
-
-class Answer(Struct, frozen=True):
-    """The answer for one status."""
-
-    status: str
-    meaning: Text
-    kinds: tuple[tuple[str, Text], ...]
-    """Media types and their shapes."""
-    codes: tuple[str, ...]
-    """The codes of errors."""
-    headers: tuple[str, ...]
-    examples: tuple[Example, ...]
-
-    @property
-    def is_error(self) -> bool:
-        return self.status >= "400"
-
-
 class Endpoint(Struct, frozen=True):
     """A method of a path."""
 
-    anchor: str
     method: str
     path: str
-    also_at: tuple[str, ...]
+    also_at: Sequence[str]
     """Other paths of the same operation."""
-    summary: str
-    description: tuple[Text, ...]
-    schemes: tuple[str, ...]
-    parameters: tuple[Field, ...]
-    body: Text
+    operation: Node
+    schemes: Sequence[str]
+    body: Node
+    """The JSON that it takes; empty without any."""
     curl: str
     """A request to copy, with placeholders for keys."""
-    examples: tuple[Example, ...]
-    answers: tuple[Answer, ...]
+
+    @property
+    def description(self) -> list[Markup]:
+        """The paragraphs that say more than the summary."""
+        text = self.operation["description"].strip()
+        return prose(text) if text.rstrip(".") != self.operation["summary"] else []
+
+    @property
+    def examples(self) -> Sequence[tuple[str, str]]:
+        return examples_of(self.body)
+
+    @property
+    def answers(self) -> list[tuple[str, Node]]:
+        """The answers other than errors, each with its status."""
+        return [one for one in self.operation["responses"].items() if one[0] < "400"]
+
+    @property
+    def errors(self) -> list[tuple[str, Node]]:
+        return [one for one in self.operation["responses"].items() if one[0] >= "400"]
 
     @property
     def can_be_tried(self) -> bool:
@@ -79,30 +51,8 @@ class Endpoint(Struct, frozen=True):
         return is_complete and "signature" not in self.schemes
 
 
-class Group(Struct, frozen=True):
-    name: str
-    description: str
-    endpoints: tuple[Endpoint, ...]
-
-
-class Scheme(Struct, frozen=True):
-    """A way to authenticate."""
-
-    name: str
-    header: str
-    meaning: Text
-
-
-class NamedType(Struct, frozen=True):
-    name: str
-    anchor: str
-    meaning: Text
-    fields: tuple[Field, ...]
-    values: tuple[str, ...]
-
-
-def groups_of(document: Node, base_url: str) -> tuple[Group, ...]:
-    """Group the operations by tag, with requests to copy that go to `base_url`.
+def groups_of(document: Node, base_url: str) -> Iterator[tuple[Node, Sequence[Endpoint]]]:
+    """Yield each tag with its operations, and requests to copy that go to `base_url`.
 
     An operation with several paths is shown once, at its shortest.
     """
@@ -114,62 +64,68 @@ def groups_of(document: Node, base_url: str) -> tuple[Group, ...]:
     endpoints: dict[str, list[Endpoint]] = {}
     for (tag, method, *_), found in paths.items():
         path, *others = sorted(found, key=lambda one: (len(one), one))
-        endpoints.setdefault(tag, []).append(_endpoint(path, tuple(others), method, document, base_url))
-    return tuple(Group(tag["name"], tag["description"], tuple(endpoints[tag["name"]])) for tag in document["tags"])
+        endpoints.setdefault(tag, []).append(_endpoint(path, others, method, document, base_url))
+    for tag in document["tags"]:
+        yield tag, endpoints[tag["name"]]
 
 
-def schemes_of(document: Node) -> tuple[Scheme, ...]:
-    return tuple(
-        Scheme(name, _header(scheme), spans(scheme["description"]))
-        for name, scheme in document["components"]["securitySchemes"].items()
-    )
-
-
-def types_of(document: Node) -> tuple[NamedType, ...]:
-    return tuple(
-        NamedType(
-            name,
-            _anchor(name),
-            spans(schema.get("description", "")),
-            tuple(_fields(schema)),
-            tuple(map(str, schema.get("enum", ()))),
-        )
-        for name, schema in document["components"]["schemas"].items()
-    )
-
-
-def prose(text: str) -> tuple[Text, ...]:
+def prose(text: str) -> list[Markup]:
     """Split a text into paragraphs."""
-    return tuple(spans(" ".join(paragraph.split())) for paragraph in text.split("\n\n") if paragraph.strip())
+    return [marked(" ".join(paragraph.split())) for paragraph in text.split("\n\n") if paragraph.strip()]
 
 
-def spans(text: str) -> Text:
-    """Split a text into spans; a part between backticks is code."""
-    return tuple(Span(part, is_code=bool(index % 2)) for index, part in enumerate(text.split("`")) if part)
+def marked(text: str) -> Markup:
+    """Mark the parts of a text between backticks as code."""
+    parts = [escape(part) for part in text.split("`")]
+    parts[1::2] = [Markup("<code>{}</code>").format(part) for part in parts[1::2]]
+    return Markup().join(parts)
 
 
-def kind_of(schema: Node) -> Text:
-    """Describe the type in words."""
+def kind_of(schema: Node) -> Markup:
+    """Describe the type in words; a named one leads to where it is described."""
     match schema:
         case {"$ref": str(reference)}:
-            name = reference.removeprefix(REFERENCE)
-            return (Span(name, anchor=_anchor(name)),)
+            return Markup('<a href="#type-{0}">{0}</a>').format(reference.removeprefix(REFERENCE))
         case {"anyOf": [*alternatives]}:
-            return _joined(map(kind_of, alternatives), " or ")
+            return Markup(" or ").join(map(kind_of, alternatives))
         case {"type": [*kinds]}:
-            return _joined((kind_of({**schema, "type": kind}) for kind in kinds), " or ")
+            return Markup(" or ").join(kind_of({**schema, "type": kind}) for kind in kinds)
         case {"type": "array", "items": items}:
-            return (Span("array of "), *kind_of(items))
+            return Markup("array of {}").format(kind_of(items))
     if schema.get("additionalProperties"):
-        return (Span("map of string to "), *kind_of(schema["additionalProperties"]))
+        return Markup("map of string to {}").format(kind_of(schema["additionalProperties"]))
     values = schema.get("enum", ())
     default = "boolean" if values and all(isinstance(value, bool) for value in values) else "anything"
-    return (Span(str(schema.get("type", default))),)
+    return Markup("{}").format(schema.get("type", default))
 
 
 def constraint_of(schema: Node) -> str:
     """Describe the constraints in words."""
     return ", ".join(_constraints(schema))
+
+
+def examples_of(content: Node) -> list[tuple[str, str]]:
+    """Return title and text of each example of a body."""
+    values = ((title, example["value"]) for title, example in content.get("examples", {}).items())
+    return [
+        (title, value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False))
+        for title, value in values
+    ]
+
+
+def codes_of(content: Node) -> Sequence[str]:
+    """Return the codes of the errors that the body of an answer may say."""
+    match content:
+        case {"schema": {"properties": {"error": {"properties": {"code": {"enum": [*codes]}}}}}}:
+            return codes
+    return ()
+
+
+def header_of(scheme: Node) -> str:
+    """Return the header that authenticates in this way."""
+    if scheme["type"] == "http":
+        return "Authorization: Bearer <key>"
+    return f"{scheme['name']}: <{'signature' if 'signature' in scheme['name'] else 'key'}>"
 
 
 def _constraints(schema: Node) -> Iterator[str]:
@@ -190,94 +146,20 @@ def _constraints(schema: Node) -> Iterator[str]:
         yield f"default {json.dumps(schema['default']).strip(chr(34))}"
 
 
-def _fields(schema: Node) -> Iterator[Field]:
-    required = schema.get("required", ())
-    for name, field in schema.get("properties", {}).items():
-        yield Field(name, kind_of(field), name in required, constraint_of(field), spans(field.get("description", "")))
-
-
-def _endpoint(path: str, also_at: tuple[str, ...], method: str, document: Node, base_url: str) -> Endpoint:
+def _endpoint(path: str, also_at: Sequence[str], method: str, document: Node, base_url: str) -> Endpoint:
     operation: Node = document["paths"][path][method]
-    schemes = tuple(name for wanted in operation["security"] for name in wanted)
-    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
-    summary, description = operation["summary"], operation["description"].strip()
-    return Endpoint(
-        anchor=operation["operationId"],
-        method=method.upper(),
-        path=path,
-        also_at=also_at,
-        summary=summary,
-        description=prose(description) if description.rstrip(".") != summary else (),
-        schemes=schemes,
-        parameters=tuple(_parameters(operation)),
-        body=kind_of(body["schema"]) if body else (),
-        curl=_curl(f"{base_url}{path}", method.upper(), schemes, body, document),
-        examples=tuple(_examples(body)),
-        answers=tuple(_answers(operation)),
-    )
-
-
-def _parameters(operation: Node) -> Iterator[Field]:
-    for parameter in operation.get("parameters", ()):
-        schema, meaning = parameter["schema"], spans(parameter["description"])
-        constraint = constraint_of(schema)
-        yield Field(parameter["name"], kind_of(schema), parameter["required"], constraint, meaning, parameter["in"])
-
-
-def _answers(operation: Node) -> Iterator[Answer]:
-    for status, answer in operation["responses"].items():
-        contents: Node = answer.get("content", {})
-        codes = [
-            code
-            for content in contents.values()
-            for code in content.get("schema", {})
-            .get("properties", {})
-            .get("error", {})
-            .get("properties", {})
-            .get("code", {})
-            .get("enum", ())
-        ]
-        yield Answer(
-            status=status,
-            meaning=spans(answer["description"]),
-            kinds=tuple((media_type, kind_of(content.get("schema", {}))) for media_type, content in contents.items()),
-            codes=tuple(codes),
-            headers=tuple(answer.get("headers", ())),
-            # Examples of errors would all look alike.
-            examples=() if codes else tuple(example for content in contents.values() for example in _examples(content)),
-        )
-
-
-def _examples(content: Node) -> Iterator[Example]:
-    for title, example in content.get("examples", {}).items():
-        value = example["value"]
-        text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
-        yield Example(title, text)
+    schemes = [name for wanted in operation["security"] for name in wanted]
+    body: Node = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+    curl = _curl(f"{base_url}{path}", method.upper(), schemes, body, document)
+    return Endpoint(method.upper(), path, also_at, operation, schemes, body, curl)
 
 
 def _curl(url: str, method: str, schemes: Iterable[str], body: Node, document: Node) -> str:
     lines = [f"curl {'' if method == 'GET' else f'-X {method} '}'{url}'"]
     known = document["components"]["securitySchemes"]
-    lines += [f"-H '{_header(known[scheme])}'" for scheme in list(schemes)[:1]]
+    lines += [f"-H '{header_of(known[scheme])}'" for scheme in list(schemes)[:1]]
     # A body that libraries write, such as OTLP's, has no example.
     if "examples" in body:
         first = next(iter(body["examples"].values()))["value"]
         lines += ["-H 'Content-Type: application/json'", f"-d '{json.dumps(first, ensure_ascii=False)}'"]
     return " \\\n  ".join(lines)
-
-
-def _header(scheme: Node) -> str:
-    if scheme["type"] == "http":
-        return "Authorization: Bearer <key>"
-    return f"{scheme['name']}: <{'signature' if 'signature' in scheme['name'] else 'key'}>"
-
-
-def _anchor(name: str) -> str:
-    return f"type-{name}"
-
-
-def _joined(texts: Iterable[Text], between: str) -> Text:
-    joined: list[Span] = []
-    for text in texts:
-        joined += [Span(between), *text] if joined else text
-    return tuple(joined)

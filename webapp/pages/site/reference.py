@@ -1,6 +1,7 @@
 """The API reference as a page, rendered from the OpenAPI document, because existing viewers need inline styles."""
 
 from contextlib import suppress
+from types import ModuleType
 from typing import ClassVar
 
 from quart import Blueprint
@@ -11,10 +12,9 @@ from api.openapi import described
 from runtally.access import keys, projects
 from runtally.access.scopes import Permission, demand, may, parse_scopes
 from runtally.errors import StoreUnavailable
-from webapp import formats
+from webapp import formats, openapi_view
 from webapp.addresses import requested_project, server_url
 from webapp.form import Form, sent_form
-from webapp.openapi_view import Group, NamedType, Scheme, Text, groups_of, prose, schemes_of, types_of
 from webapp.pages.project.keys import offered_permissions
 from webapp.rendering import Page, render, render_once
 from webapp.security import open_to_all, signed_in
@@ -44,30 +44,18 @@ class ReferencePage(Page, frozen=True):
     fragment: ClassVar[str] = "site/_reference.html"
     tab_title: ClassVar[str] = "API reference"
 
-    version: str
-    introduction: tuple[Text, ...]
-    groups: tuple[Group, ...]
-    schemes: tuple[Scheme, ...]
-    types: tuple[NamedType, ...]
+    document: openapi_view.Node
+    base_url: str
     trial: TrialKeyPage
+    view: ClassVar[ModuleType] = openapi_view
+    """What puts parts of the document into words."""
 
 
 @blueprint.get("/docs")
 @open_to_all
 async def show() -> ResponseReturnValue:
     """The reference; of the API it shows nothing that /api/openapi.json does not."""
-    document = described()
-    info = document["info"]
-    return await render(
-        ReferencePage(
-            version=info["version"],
-            introduction=prose(info["description"]),
-            groups=groups_of(document, server_url()),
-            schemes=schemes_of(document),
-            types=types_of(document),
-            trial=TrialKeyPage(await _projects()),
-        )
-    )
+    return await render(ReferencePage(described(), server_url(), TrialKeyPage(await _projects())))
 
 
 @blueprint.post("/docs/key")
