@@ -11,12 +11,15 @@ export type Record = (run: Run) => void;
 
 /** One call of a model, timed from now on. It is recorded once, when it ends. */
 export class Call {
+  /** Whether an answer is asked for that was perhaps made in the background, which is known only then. */
+  isRetrieved = false;
   readonly #record: Record;
   readonly #began = performance.now();
   #run: Run;
   #isOver = false;
   #isOpen = false;
   #isChatStream = false;
+  #isWaiting = false;
   #hasUsage = false;
   #parts: Run[] = [];
 
@@ -32,7 +35,7 @@ export class Call {
 
   /** Say that the first part of a streamed answer has come. */
   firstToken(): void {
-    this.#run.timeToFirstTokenMs ??= this.#elapsed();
+    if (!this.isRetrieved) this.#run.timeToFirstTokenMs ??= this.#elapsed();
   }
 
   /** Keep the model that the answer names. At Azure it is the one that has a price. */
@@ -59,6 +62,12 @@ export class Call {
       if (answered && answered !== asked) this.update({ model: answered, metadata: { requestedModel: asked } });
       if (this.#parts.length) this.#run.runId ??= crypto.randomUUID();
     }
+    if (whole?.background === true) {
+      const { id, status, created_at: began, completed_at: ended } = whole;
+      this.#run.runId ??= id; // The same, whoever retrieves it.
+      this.#isWaiting = /^(queued|in_progress)$/.test(status);
+      if (began && ended) this.update({ timestamp: new Date(1_000 * began).toISOString(), latencyMs: 1_000 * (ended - began) });
+    }
     const kind = answer?.type ?? answer?.object;
     this.update({ finishReason: finishReasonOf(whole) });
     this.#isChatStream = kind === "chat.completion.chunk";
@@ -78,6 +87,7 @@ export class Call {
   end(error?: any): void {
     if (this.#isOver) return;
     this.#isOver = true;
+    if (this.#isWaiting || (this.isRetrieved && !this.#run.runId)) return; // Who retrieves what was made in the background records it.
     const name = error === undefined ? undefined : nameOf(error);
     const errorCode = this.#isOpen && /abort/i.test(name ?? "") ? undefined : name;
     const status = errorCode && (/timeout/i.test(errorCode) ? "timeout" : "error");

@@ -13,6 +13,7 @@ export interface WrapOptions {
 export type Begin = (run: Run) => Call;
 
 const CALLS = /\/(chat\/completions|completions|responses(\/compact)?|decisions|embeddings|v1\/messages|v1\/complete|images\/\w+|audio\/\w+)(\?|$)/;
+const RETRIEVALS = /^\/responses\/[^/?]+(\?|$)/;
 const PROVIDERS: Record<string, string> = {
   amazonaws: "aws", azuredatabricks: "databricks", bigmodel: "zhipuai", googleapis: "google", minimaxi: "minimax", moonshot: "moonshotai",
   ovh: "ovhcloud", x: "x-ai", z: "zai",
@@ -43,10 +44,12 @@ export function wrapClient<Client extends object>(client: Client, options: WrapO
   if (hasEvents) return listen(sdk, options.provider, begin), client;
 
   sdk.methodRequest = (method: string, path: string, given: any) => {
-    if (method !== "post" || !CALLS.test(path)) return methodRequest.call(client, method, path, given);
+    const isRetrieved = method === "get" && RETRIEVALS.test(path);
+    if (!isRetrieved && (method !== "post" || !CALLS.test(path))) return methodRequest.call(client, method, path, given);
     const isMessages = path.startsWith("/v1/");
     const provider = options.provider ?? providerOf(sdk.baseURL, isMessages ? "anthropic" : "openai");
     const call = begin({ provider: path.startsWith("/decisions") ? `${provider}-decisions` : provider }); // They have a price of their own.
+    call.isRetrieved = isRetrieved;
     const request = Promise.resolve(given).then((request) => {
       const body = request?.body;
       call.update({ model: body?.model ?? body?.get?.("model") }); // What has a file in it is a form.

@@ -169,6 +169,23 @@ describe("openai, newest", () => {
   test("a streamed response", () =>
     isOneRun(async () => drain(await client().responses.create({ ...RESPONSE, stream: true })), { ...OPENAI, ...TOKENS }));
 
+  test("a response in the background, once it is retrieved", async () => {
+    const body = JSON.stringify(RESPONSE);
+    const headers = { "Content-Type": "application/json" };
+    const done: any = await (await fetch(`${provider()}/v1/responses`, { method: "POST", headers, body })).json();
+    const created_at = Math.floor(Date.now() / 1_000) - 60;
+    const queued = { ...done, id: crypto.randomUUID(), background: true, status: "queued", created_at, usage: null };
+    const ended = { ...queued, status: "completed", completed_at: created_at + 42, usage: done.usage };
+    const answers = [queued, { ...queued, status: "in_progress" }, ended, ended, { ...ended, background: false, id: "other" }];
+    const sdk = wrap(new OpenAI({ apiKey: "x", maxRetries: 0, fetch: async () => (answers.length ? Response.json(answers.shift()) : new Response("", { status: 404 })) }));
+    const run = await isOneRun(async () => {
+      await sdk.responses.create({ ...RESPONSE, background: true });
+      for (const _ of [1, 2, 3, 4, 5]) await sdk.responses.retrieve(queued.id);
+    }, { ...OPENAI, ...TOKENS, model: done.model, latencyMs: 42_000 });
+    assert.equal(Date.parse(run.occurredAt), 1_000 * created_at);
+    assert.equal(run.finishReason, "completed");
+  });
+
   test("a conversation that is made shorter", () =>
     isOneRun(() => client().responses.compact(RESPONSE), { ...OPENAI, ...TOKENS }));
 
