@@ -186,7 +186,10 @@ async def test_an_invalid_time_is_an_error_that_can_be_corrected(
     html = await response.get_data(as_text=True)
 
     outline = Outline(html)
-    assert "Choose a start before the end, at most two years apart. Shown instead: Last 7 days." in text_of(html)
+    assert (
+        "Choose a start before the end, at most two years apart; clocks that go forward skip an hour. Shown instead: Last 7 days."
+        in text_of(html)
+    )
     assert "open" in outline.by_id("range-menu")
     assert (outline.by_id("range-since")["value"], outline.by_id("range-until")["value"]) == (since, until)
     assert "Runs 7" in text_of(html)

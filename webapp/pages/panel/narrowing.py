@@ -20,7 +20,7 @@ from webapp.zone import Calendar
 _SOME_VALUE = "some-value-of-a-dimension"
 # No filter reads it as another value.
 _PLAIN = re.compile(r"[!-~]([ -~]{0,98}[!-~])?")
-MISTAKEN = "Choose a start before the end, at most two years apart. Shown instead: {shown}."
+MISTAKEN = "Choose a start before the end, at most two years apart; clocks that go forward skip an hour. Shown instead: {shown}."
 
 
 class Choice(Struct, frozen=True):
