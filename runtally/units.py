@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+from math import isfinite
 from typing import Any
 
 from runtally.errors import Detail
@@ -237,11 +238,6 @@ def read_units(sent: Mapping[str, Any], wrong: list[Detail]) -> dict[str, int | 
     return counts or None
 
 
-def exact(counts: Mapping[str, float]) -> dict[str, int | Decimal]:
-    """Return counts with the decimals that a float was written with."""
-    return {name: Decimal(str(count)) if isinstance(count, float) else count for name, count in counts.items()}
-
-
 def _must_be(unit: Unit | None) -> str:
     whole = "a whole number" if unit and unit.measured is not Measured.SECONDS else "a number"
     return f"must be {whole} from 0 to 2^53 - 1" if unit else "must map names to numbers from 0 to 2^53 - 1"
@@ -249,6 +245,8 @@ def _must_be(unit: Unit | None) -> str:
 
 def _count(value: object, *, is_whole: bool) -> int | float | None:
     """Return a count that a float has exactly, with at most six decimals; None for anything else."""
+    if isinstance(value, float) and isfinite(value):
+        value = Decimal(str(value))
     if isinstance(value, bool) or not isinstance(value, int | Decimal) or not 0 <= value <= _MOST:
         return None
     if value == int(value):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from runtally.fields import MAX_COUNT, camel
 from runtally.models.run import StoredRun
 from runtally.money import MAX_USD, to_usd
-from runtally.units import TOKEN_KINDS, exact, read_units
+from runtally.units import TOKEN_KINDS, read_units
 from runtally.vendor_usage import tokens_of
 
 _FIELDS = {camel(kind.count_column): kind.count_column for kind in TOKEN_KINDS}
@@ -44,7 +44,7 @@ def fill_from_usage(run: StoredRun, usage: Mapping[str, Any]) -> None:
     for column, count in counts.items():
         if getattr(run, column) is None:
             setattr(run, column, count)
-    if counted := read_units(exact(units), []):
+    if counted := read_units(units, []):
         run.units = {**counted, **(run.units or {})}
     run.service_tier = run.service_tier or found.get("serviceTier")
     run.region = run.region or found.get("region")

@@ -31,6 +31,9 @@ KINDS = (
 LEVEL = "langfuse.observation.level"
 MLFLOW_TYPE = "mlflow.spanType"
 
+_OF_SPEECH = ("lk.tts_metrics", "metrics.character_count", "metrics.audio_seconds")
+"""What LiveKit and Pipecat say of speech, which has no tokens."""
+
 FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
     "provider": (
         parse.provider, "`provider`, under the catalogue's name; `metadata.providerName` if it was another",
@@ -61,7 +64,7 @@ FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
         (
             "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt", "ai.usage.inputTokens",
             "ai.usage.promptTokens", "ai.usage.tokens", "langfuse.observation.usage_details",
-            "langsmith.metadata.usage_metadata", "mlflow.chat.tokenUsage", "decision.token_count.input",
+            "langsmith.metadata.usage_metadata", "mlflow.chat.tokenUsage", "decision.token_count.input", "lk.tts_metrics",
         ),
     ),
     "output": (
@@ -69,7 +72,7 @@ FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
         (
             "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion",
             "ai.usage.outputTokens", "ai.usage.completionTokens", "langfuse.observation.usage_details",
-            "langsmith.metadata.usage_metadata", "mlflow.chat.tokenUsage", "decision.token_count.output",
+            "langsmith.metadata.usage_metadata", "mlflow.chat.tokenUsage", "decision.token_count.output", "lk.tts_metrics",
         ),
     ),
     "cached": (
@@ -97,7 +100,7 @@ FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
         (
             "anthropic.usage.cache_creation.ephemeral_1h_input_tokens", "langfuse.observation.usage_details",
             "ai.response.providerMetadata", "langsmith.metadata.usage_metadata", "metadata.usage_object",
-            "gen_ai.usage.input_token_details", "mlflow.chat.tokenUsage",
+            "gen_ai.usage.input_token_details", "mlflow.chat.tokenUsage", *_OF_SPEECH,
         ),
     ),
     "reasoning": (
@@ -153,7 +156,7 @@ FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
         parse.count, "a total, which shows what the counts include",
         (
             "gen_ai.usage.total_tokens", "llm.usage.total_tokens", "llm.token_count.total", "ai.usage.totalTokens",
-            "langfuse.observation.usage_details", "mlflow.chat.tokenUsage",
+            "langfuse.observation.usage_details", "mlflow.chat.tokenUsage", "lk.llm_metrics",
         ),
     ),
     "cost": (
@@ -189,7 +192,7 @@ FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
         parse.seconds, "`timeToFirstTokenMs`, from seconds",
         (
             "gen_ai.response.time_to_first_chunk", "gen_ai.server.time_to_first_token",
-            "gen_ai.client.operation.time_to_first_chunk",
+            "gen_ai.client.operation.time_to_first_chunk", "metrics.ttfb",
         ),
     ),
     "first_token_ms": (parse.milliseconds, "`timeToFirstTokenMs`", ("ai.response.msToFirstChunk",)),
@@ -246,6 +249,10 @@ PARTS: Mapping[str, Callable[[Value], Found]] = {
     "metadata.usage_object": parse.usage_object,
     "gen_ai.usage.input_token_details": parse.literal,
     "gen_ai.usage.output_token_details": parse.literal,
+    "lk.llm_metrics": parse.total_of_livekit,
+    "lk.tts_metrics": parse.speech_of_livekit,
+    "metrics.character_count": parse.characters,
+    "metrics.audio_seconds": parse.audio_seconds,
 }
 """Attributes that hold several fields, of which nothing else is decoded."""
 
@@ -274,7 +281,8 @@ OF_SPAN = frozenset({*(name for _, _, names in FIELDS.values() for name in names
 _NEVER_FREE = frozenset(name for name in OF_SPAN if not name.startswith(FREE_PREFIXES))
 MODEL_NAMES = FIELDS["model"][2]
 COUNTS = frozenset({"input", "output"})
-COUNT_NAMES = frozenset({*FIELDS["input"][2], *FIELDS["output"][2]})
+COUNTED = (*COUNTS, "units")
+COUNT_NAMES = frozenset({*FIELDS["input"][2], *FIELDS["output"][2], *_OF_SPEECH})
 
 
 def wanted_of_spans(more: frozenset[str]) -> Wanted:

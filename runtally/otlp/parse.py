@@ -15,7 +15,7 @@ import msgspec
 from runtally.fields import MAX_COUNT, MAX_NAME
 from runtally.money import MAX_USD
 from runtally.otlp.values import Scalar, Value
-from runtally.units import exact, read_units
+from runtally.units import read_units
 from runtally.vendor_usage import tokens_of
 
 MAX_ITEMS = 20
@@ -238,6 +238,7 @@ def _member(field: str, member: str, kind: Any, parser: Callable[[Any], Any]) ->
 invocation_parameters = _member("model", "model", str, name)
 cost_details = _member("cost", "total", float | str, amount)
 hidden_params = _member("cost", "response_cost", float | str, amount)
+total_of_livekit = _member("total", "total_tokens", float, count)
 
 
 def provider_metadata(value: Value) -> Found:
@@ -346,6 +347,23 @@ def mlflow_usage(value: Value) -> Found:
     return {**counts, "units": long_writes(_first(sent.get("cache_creation_input_tokens_above_1hr")))}
 
 
+def speech_of_livekit(value: Value) -> Found:
+    """Parse what was spoken: its tokens, which few vendors count, or its characters."""
+    sent = _decoded(value, dict[str, Any]) or {}
+    tokens = {"input": _first(sent.get("input_tokens")), "output": _first(sent.get("output_tokens"))}
+    return tokens if any(tokens.values()) else characters(sent.get("characters_count", 0))
+
+
+def characters(value: Value) -> Found:
+    found = count(value)
+    return {"units": {"characters": found}} if found else {}
+
+
+def audio_seconds(value: Value) -> Found:
+    found = seconds(value)
+    return {"units": {"audioSeconds": found / _MS_PER_SECOND}} if found else {}
+
+
 def quoted(value: Value) -> str | None:
     """Parse a text that is sent as JSON, with its quotes, as MLflow does; None for any other."""
     found = _decoded(value, str) if isinstance(value, str) and value.startswith('"') else None
@@ -362,7 +380,7 @@ def vendor_usage(sent: dict[str, Any]) -> Found:
     run = tokens_of(sent)
     found: Found = {name: _first(run.get(field)) for name, field in _FIELDS.items()}
     found |= {
-        "units": read_units(exact(run.get("units", {})), []),
+        "units": read_units(run.get("units", {}), []),
         "tier": run.get("serviceTier"),
         "region": run.get("region"),
     }

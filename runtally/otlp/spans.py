@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from runtally.otlp import parse
 from runtally.otlp.attributes import (
     COUNT_NAMES,
+    COUNTED,
     LANGSMITH_KIND,
     LEVEL,
     LOGFIRE_TYPE,
@@ -23,10 +24,10 @@ from runtally.otlp.attributes import (
     REQUEST_TYPE,
     TRACELOOP_KIND,
 )
-from runtally.otlp.values import INVOKE_MODEL, PREPARATION, RAW_REQUEST, Attributes, Span
+from runtally.otlp.values import ATTEMPTS, INVOKE_MODEL, PREPARATION, RAW_REQUEST, Attributes, Span
 from runtally.pricing.providers import stored_name
 
-_NO_CALLS = frozenset({RAW_REQUEST, PREPARATION})
+_NO_CALLS = frozenset({RAW_REQUEST, PREPARATION, *ATTEMPTS})
 _PENDING = "pending_span"
 _AI_SDK_CALLS = (".doGenerate", ".doStream", ".doEmbed", ".doRerank")
 _LANGFUSE_CALLS = frozenset({"generation", "embedding"})
@@ -110,7 +111,7 @@ def _has_count(attributes: Attributes) -> bool:
         value = attributes[name]
         if name in PARTS:
             parts = PARTS[name](value)
-            if parts.get("input") is not None or parts.get("output") is not None:
+            if any(parts.get(field) is not None for field in COUNTED):
                 return True
         elif parse.count(value) is not None:
             return True
@@ -139,7 +140,7 @@ _BESIDE: Mapping[str, str] = {
     "openlit.instrumentation.anthropic": "1.45.0",
 }
 """Scopes whose input leaves out what was read from a cache and written to it, and their last version of which that is known."""
-_BESIDE_WITH_CLAUDE: Mapping[str, str] = {"openinference.instrumentation.agno": "1.0.15"}
+_BESIDE_WITH_CLAUDE: Mapping[str, str] = {"openinference.instrumentation.agno": "1.0.15", "pipecat": "1.14.0"}
 # Gateways count as OpenAI does.
 _OF_CLAUDE = frozenset({"anthropic", "aws", "google"})
 _VENDORS: Mapping[str, str] = {"openinference.instrumentation.cohere": "cohere"}

@@ -23,9 +23,11 @@ RAW_REQUEST = "raw_gen_ai_request"
 """The name of the spans in which LiteLLM repeats a call with its content."""
 PREPARATION = "_prepare_chat_with_tools"
 """The name of the spans in which LlamaIndex writes down the tools for a call, which OpenInference marks as a call too."""
+ATTEMPTS = ("llm_request_run", "tts_request_run")
+"""The names of LiveKit's spans for each try of a call."""
 INVOKE_MODEL = ("invoke_model", "invoke_model_with_response_stream")
 """The names of OpenInference's spans whose counts are those of the model's vendor."""
-NAMES: Mapping[bytes, str] = {name.encode(): name for name in (RAW_REQUEST, PREPARATION, *INVOKE_MODEL)}
+NAMES: Mapping[bytes, str] = {name.encode(): name for name in (RAW_REQUEST, PREPARATION, *ATTEMPTS, *INVOKE_MODEL)}
 """The names of spans that are read, without the class before a dot; all others are not even decoded."""
 MAX_GROUPS = 100_000
 """The most resources and scopes of a request, and records of a scope: many empty ones cost hours for a few bytes."""

@@ -9,24 +9,29 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-# Names that SDKs, tracers and proxies use for the providers of the catalogue, as `provider_key` writes them.
+# Names that SDKs, tracers and proxies use for providers, as `provider_key` writes them; Pipecat's are those of its classes.
 _ALIASES: dict[str, tuple[str, ...]] = {
     "anthropic": ("anthropic-text", "chatanthropic", "claude"),
     "aws": (
         "amazon", "amazon-bedrock", "amazon-bedrock-converse", "aws-bedrock", "awsbedrock", "bedrock", "bedrock-converse",
         "bedrock-runtime", "chatbedrock", "chatbedrockconverse",
     ),
+    "assemblyai": ("assemblyaisync",),
     "azure": (
         "azure-ai", "azure-ai-inference", "azure-ai-openai", "azure-foundry", "azure-openai", "azure-text",
-        "azurechatopenai", "az-ai-inference", "az-ai-openai", "microsoft-azure", "microsoft-foundry",
+        "azurechatopenai", "azurerealtime", "az-ai-inference", "az-ai-openai", "microsoft-azure", "microsoft-foundry",
     ),
+    "cartesia": ("cartesiahttp", "cartesiaturns"),
     "cloudflare": ("cloudflare-workers-ai", "workers-ai"),
     "cohere": ("cohere-chat", "chatcohere"),
+    "deepgram": ("deepgramflux", "deepgramhttp"),
     "deepseek": ("deepseek-ai", "chatdeepseek"),
+    "elevenlabs": ("elevenlabsdialogue", "elevenlabshttp", "elevenlabsrealtime"),
     "fireworks": ("fireworks-ai", "fireworksai", "chatfireworks"),
     "github-copilot": ("copilot", "githubcopilot"),
     "google": (
         "chatgooglegenerativeai", "chatvertexai", "gcp-gemini", "gcp-gen-ai", "gcp-genai", "gcp-vertex-agent", "gcp-vertex-ai", "gemini",
+        "geminilive", "geminilivevertex", "googlehttp",
         "google-ai", "google-ai-studio", "google-genai", "google-generative-ai", "google-gla", "google-vertex",
         "google-vertex-ai", "google-vertexai", "palm", "vertex", "vertex-ai", "vertex-ai-beta", "vertexai",
     ),
@@ -35,13 +40,16 @@ _ALIASES: dict[str, tuple[str, ...]] = {
     "mistral": ("chatmistralai", "codestral", "mistral-ai", "mistralai"),
     "moonshotai": ("moonshot", "moonshot-ai", "kimi"),
     "novita": ("novita-ai", "novitaai"),
-    "openai": ("chatopenai", "openai-chat", "openai-responses", "open-ai", "text-completion-openai"),
+    "openai": (
+        "chatopenai", "openai-chat", "openai-responses", "openailive", "openairealtime", "openairesponses", "openairesponseshttp",
+        "open-ai", "text-completion-openai",
+    ),
     "openrouter": ("chatopenrouter", "open-router", "openrouter-ai"),
     "ovhcloud": ("ovh", "ovh-ai-endpoints"),
-    "perplexity": ("chatperplexity", "perplexity-ai", "perplexityai", "pplx"),
+    "perplexity": ("chatperplexity", "perplexity-ai", "perplexityagenthttp", "perplexityai", "pplx"),
     "together": ("together-ai", "togetherai", "chattogether", "together-computer", "togethercomputer"),
     "voyageai": ("voyage", "voyage-ai"),
-    "x-ai": ("xai", "chatxai"),
+    "x-ai": ("xai", "xaihttp", "chatxai", "grokrealtime"),
     "zai": ("z-ai",),
     "zhipuai": ("zhipu", "zhipu-ai", "bigmodel"),
 }  # fmt: skip

@@ -31,6 +31,7 @@ def test_counts_are_kept_by_name_and_those_of_nothing_are_left_out() -> None:
 
 def test_seconds_keep_six_decimals() -> None:
     assert read_units({"audioSeconds": Decimal("12.3456785000001")}, []) == {"audioSeconds": 12.345679}
+    assert read_units({"audioSeconds": 12.1}, []) == {"audioSeconds": 12.1}
     assert read_units({"audioSeconds": Decimal("9007199254740990.5")}, []) == {"audioSeconds": 9007199254740990}
 
 

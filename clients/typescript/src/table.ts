@@ -40,6 +40,7 @@ export const ROWS: [unit: string, path: string, place: string][] = [
   ["cachedInput", "cached_tokens", "inside"],
   ["cachedInput", "cached_input_tokens", "inside"],
   ["cachedInput", "prompt_eval_cached_count", "inside"],
+  ["cachedInput", "prompt_cached_tokens", "inside"],
   ["cachedInput", "cache_read_input_tokens", "beside"],
   ["cacheWrite", "prompt_tokens_details.cache_write_tokens", "inside"],
   ["cacheWrite", "input_tokens_details.cache_write_tokens", "inside"],
@@ -49,6 +50,7 @@ export const ROWS: [unit: string, path: string, place: string][] = [
   ["cacheWrite", "input_token_details.cache_write_tokens", "inside"],
   ["cacheWrite", "prompt_tokens_details.cache_creation_tokens", "inside"],
   ["cacheWrite", "input_tokens_details.cache_creation_input_tokens", "inside"],
+  ["cacheWrite", "cache_creation_tokens", "inside"],
   ["cacheWrite", "cache_creation_input_tokens", "beside"],
   ["cacheWrite", "cache_write_input_tokens", "beside"],
   ["cacheWrite5m", "input_token_details.ephemeral_5m_input_tokens", "inside"],
@@ -118,4 +120,5 @@ export const ROWS: [unit: string, path: string, place: string][] = [
   ["images", "images", "whole"],
   ["audioSeconds", "seconds", "whole"],
   ["audioSeconds", "prompt_audio_seconds", "whole"],
+  ["audioSeconds", "audio_duration_secs", "whole"],
 ];

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from runtally.db.database import Database
+from runtally.otlp.values import Value
 from tests.otlp import JSON, PATHS, PROTOBUF, RUN, ids_of, request_for, spans_of
 from tests.serving import INGEST_KEY, settings_for
 from tests.spans import SECOND, START, TRACE, Json, as_json, as_protobuf, chat, joined, make_request, make_span
@@ -191,6 +192,24 @@ async def test_the_response_model_prices_a_run_whose_own_has_no_price(
     (run,) = await stored_runs(database, project_id)
     assert (run["model"], run["cost_source"]) == ("acme-router", "catalog")
     assert run["cost_usd"] == COST
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"gen_ai.operation.name": "stt", "metrics.audio_seconds": 12.5},
+        {"llm.request.type": "transcription", "metadata.usage_object": "{'type': 'duration', 'seconds': 12.5}"},
+    ],
+)
+async def test_seconds_of_audio_may_be_a_fraction(
+    client: httpx.AsyncClient, database: Database, project_id: str, sent: dict[str, Value]
+) -> None:
+    span = make_span({"gen_ai.provider.name": "openai", "gen_ai.request.model": "whisper-1", **sent})
+
+    told = await client.post("/v1/traces", content=as_json(request_for(project_id, span)), headers=JSON)
+
+    (run,) = await stored_runs(database, project_id)
+    assert (told.json(), run["units"]) == ({}, {"audioSeconds": 12.5})
 
 
 async def test_content_is_no_reason_to_refuse_a_span(database_url: str, database: Database, project_id: str) -> None:

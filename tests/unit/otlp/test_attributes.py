@@ -57,6 +57,8 @@ IN_PARTS: dict[str, dict[str, Any]] = {
         "cache_creation_input_tokens": 6,
         "cache_creation_input_tokens_above_1hr": 5,
     },
+    "lk.llm_metrics": {"total_tokens": 15, "label": "never decoded"},
+    "lk.tts_metrics": {"input_tokens": 10, "output_tokens": 5, "characters_count": 7},
 }
 QUOTED = {"model": "m", "mlflow.llm.model": "m", "mlflow.llm.provider": "p"}
 LITERAL = "{'cache_read': 4, 'cache_creation': 6, 'ephemeral_1h_input_tokens': 5, 'reasoning': 2}"
@@ -70,9 +72,13 @@ SENT: dict[str, Value] = {
     "audio_cached": 1, "cost": 0.5, "http_status": 429, "tags": ["a", "b"], "finish_reasons": ["stop"], "streamed": True, "cache_hit": True,
     "first_token_s": 0.25, "first_token_ms": 250.4, "units": 5,
 }  # fmt: skip
-OF_LANGFUSE: dict[str, tuple[Value, Any]] = {
-    "counted_apart": ('{"input": 1, "cache_read_input_tokens": 2}', True),
-    "total": ('{"input": 10, "output": 5, "total": 15}', 15),
+OF_LANGFUSE = "langfuse.observation.usage_details"
+OF_ONE: dict[tuple[str, str], tuple[Value, Any]] = {
+    ("counted_apart", OF_LANGFUSE): ('{"input": 1, "cache_read_input_tokens": 2}', True),
+    ("total", OF_LANGFUSE): ('{"input": 10, "output": 5, "total": 15}', 15),
+    ("units", "lk.tts_metrics"): ('{"input_tokens":0,"characters_count":7}', {"characters": 7}),
+    ("units", "metrics.character_count"): ("7", {"characters": 7}),
+    ("units", "metrics.audio_seconds"): (2.5, {"audioSeconds": 2.5}),
 }
 READ: dict[str, Any] = {
     **SENT,
@@ -85,8 +91,8 @@ CASES = [(field, name) for field, (_, _, names) in FIELDS.items() for name in na
 
 
 def value_for(field: str, name: str) -> tuple[Value, Any]:
-    if name == "langfuse.observation.usage_details" and field in OF_LANGFUSE:
-        return OF_LANGFUSE[field]
+    if (field, name) in OF_ONE:
+        return OF_ONE[field, name]
     if name in IN_PARTS:
         return msgspec.json.encode(IN_PARTS[name]).decode(), EXPECTED[field]
     if name in QUOTED:
@@ -189,7 +195,9 @@ def test_usage_details_are_read_as_openai_anthropic_langfuse_and_langchain_write
 
 @pytest.mark.parametrize("broken", ["", "no JSON", "[1]", "5", '{"input": [1]}', "[" * 2000, 5, ["x"], '{"total": {}}'])
 def test_invalid_json_is_ignored(broken: Value) -> None:
-    assert read_facts(dict.fromkeys(PARTS, broken), {}) == {}
+    assert (
+        read_facts(dict.fromkeys(PARTS.keys() - {"metrics.character_count", "metrics.audio_seconds"}, broken), {}) == {}
+    )
 
 
 @pytest.mark.parametrize(

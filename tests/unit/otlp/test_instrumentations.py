@@ -120,6 +120,7 @@ def has(run: StoredRun, **fields: object) -> bool:
         ("openlit.instrumentation.anthropic", "", "claude-sonnet-4-5"),
         ("openlit.instrumentation.bedrock", "", CLAUDE),
         ("openinference.instrumentation.agno", "1.0.15", "claude-sonnet-4-5"),
+        ("pipecat", "", "claude-sonnet-4-5"),
     ],
 )
 def test_scopes_that_pass_on_an_input_without_cached_tokens_are_known(scope: str, version: str, model: str) -> None:
@@ -535,3 +536,51 @@ def test_a_refused_call_without_a_model_is_a_failed_run() -> None:
 
     assert has(the_run(scoped("s", span(sent, status=REFUSED))), provider="openai", model="unknown", status="error")
     assert not runs_of(scoped("s", span(sent)))
+
+
+LIVEKIT: dict[str, Value] = {"gen_ai.provider.name": "gcp.gemini", "gen_ai.request.model": "gemini-2.5-flash"}
+
+
+@pytest.mark.parametrize("failed", [1, 2])
+def test_a_call_of_livekit_that_was_tried_again_is_one_run_that_ended_as_it_did_at_last(failed: int) -> None:
+    tries = [
+        span(LIVEKIT, 2 + n, parent=1, name="llm_request_run", status=REFUSED if n < failed else {}) for n in range(2)
+    ]
+    last = {**CHAT, **LIVEKIT, "lk.llm_metrics": '{"total_tokens":4197,"prompt_cached_tokens":1024}'}
+    ended = span(last, ms=300) if failed < len(tries) else span({**LIVEKIT, **CHAT}, ms=300, status=REFUSED)
+    run = the_run(scoped("livekit-agents", *tries, ended))
+
+    # Its total alone has Gemini's thoughts.
+    assert has(
+        run,
+        **({"status": "success", "output_tokens": 2186} if failed < len(tries) else {"status": "error"}),
+        latency_ms=300,
+    )
+
+
+@pytest.mark.parametrize(
+    ("sent", "counts"),
+    [
+        (
+            {"lk.tts_metrics": '{"characters_count":23,"input_tokens":0,"output_tokens":0}'},
+            {"units": {"characters": 23}},
+        ),
+        (
+            {"lk.tts_metrics": '{"characters_count":23,"input_tokens":17,"output_tokens":233}'},
+            {"input_tokens": 17, "output_tokens": 233, "units": None},
+        ),
+        ({"gen_ai.operation.name": "tts", "metrics.character_count": 23}, {"units": {"characters": 23}}),
+        ({"gen_ai.operation.name": "stt", "metrics.audio_seconds": 2.5}, {"units": {"audioSeconds": 2.5}}),
+    ],
+)
+def test_speech_is_a_run_by_its_characters_or_seconds(sent: dict[str, Value], counts: dict[str, object]) -> None:
+    about: dict[str, Value] = {"gen_ai.provider.name": "elevenlabshttp", "gen_ai.request.model": "eleven_turbo_v2_5"}
+
+    assert has(
+        the_run(scoped("s", span({**about, **sent, "metrics.ttfb": 0.02}))),
+        provider="elevenlabs",
+        time_to_first_token_ms=20,
+        **counts,
+    )
+    assert not runs_of(scoped("s", span({**about, "gen_ai.operation.name": "tts"})))
+    assert not runs_of(scoped("s", span({**about, "metrics.audio_seconds": -1})))
