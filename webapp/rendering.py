@@ -205,9 +205,6 @@ class Shell(Struct, frozen=True):
     def may_save_views(self) -> bool:
         return saved_views.may_save(self.actor)
 
-    def may_read_runs(self, project_id: str) -> bool:
-        return may(self.actor, Scope.RUNS_READ, project_id)
-
     def may_edit(self, project_id: str) -> bool:
         """Return whether the reader may change the project's settings, keys and experiments."""
         return may(self.actor, Permission.EDIT_PROJECT, project_id)

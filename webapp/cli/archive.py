@@ -17,7 +17,7 @@ from runtally.money import plain
 from runtally.settings import Settings
 from webapp.cli.filters import ID
 from webapp.cli.opening import in_session, with_database
-from webapp.cli.output import Progress, attributes, echo_json, json_option, record
+from webapp.cli.output import Progress, attributes, echo, echo_json, json_option, record
 
 
 @click.group(epilog="Example: runtally archive verify")
@@ -50,11 +50,11 @@ def list_files(project_id: str | None, *, as_json: bool) -> None:
         return
     for file in files:
         span = f"{file.first_at:%Y-%m-%d} to {file.last_at:%Y-%m-%d}"
-        click.echo(
+        echo(
             f"{file.path}  {span}  {file.sums.runs:,} runs  {plain(file.sums.cost_usd)} USD  {file.size_bytes:,} bytes"
         )
     runs, size = sum(file.sums.runs for file in files), sum(file.size_bytes for file in files)
-    click.echo(f"{len(files):,} files, {runs:,} runs, {size:,} bytes.")
+    echo(f"{len(files):,} files, {runs:,} runs, {size:,} bytes.")
 
 
 @archive.command(epilog="Example: runtally archive verify")
@@ -70,7 +70,7 @@ def verify() -> None:
 
     found = with_database(work)
     for line in lines_of(found):
-        click.echo(line)
+        echo(line)
     if found.damaged:
         sys.exit(1)
 
@@ -94,7 +94,7 @@ def forget(path: str) -> None:
         await archive.remove_left_over()
         return runs
 
-    click.echo(f"Forgot {path} and its {with_database(work):,} runs.")
+    echo(f"Forgot {path} and its {with_database(work):,} runs.")
 
 
 @archive.command(epilog="Example: runtally archive stop")
@@ -104,7 +104,7 @@ def stop() -> None:
     A process with ARCHIVE_URL begins again.
     """
     is_stopped = in_session(lambda session: edit.stop(session, OPERATOR, system_clock()))
-    click.echo("Archiving is stopped." if is_stopped else "Nothing is archived; there is nothing to stop.")
+    echo("Archiving is stopped." if is_stopped else "Nothing is archived; there is nothing to stop.")
 
 
 def lines_of(verification: Verification) -> Iterator[str]:

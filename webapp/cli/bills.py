@@ -25,7 +25,7 @@ from runtally.usage.memo import DayMemo
 from runtally.usage.snapshots import Snapshots
 from webapp import words
 from webapp.cli.opening import in_control, with_control
-from webapp.cli.output import echo_encoded, echo_if_none, echo_table, json_option
+from webapp.cli.output import echo, echo_encoded, echo_if_none, echo_table, json_option
 
 HEADINGS = ("ID", "PROVIDER", "FIRST DAY", "LAST DAY", "BILLED USD", "FILES")
 DIFFERENCES = ("MODEL", "BILLED USD", "COMPUTED USD", "DIFFERENCE USD")
@@ -69,7 +69,7 @@ def add(  # noqa: PLR0913  # An argument for each option.
       runtally bills add --provider openai --month 2026-10 --amount 1204.50
     """
     first, end = store.parse_month(month) if month else (since and since.date(), until and until.date())
-    tolerance_usd = store.parse_usd(tolerance or "", "tolerance")
+    terms = store.Terms(store.parse_usd(tolerance or "", "tolerance"), replace)
     amount_usd = store.parse_usd(amount or "", "amount")
     if (amount_usd is None) == (not paths):
         raise click.UsageError("Give files of a vendor, or --amount.")
@@ -78,32 +78,14 @@ def add(  # noqa: PLR0913  # An argument for each option.
         now = system_clock()
         async with database.session() as session:
             if amount_usd is None:
-                bill = await store.add_reports(
-                    session,
-                    OPERATOR,
-                    [read_report(path, provider, now, end) for path in paths],
-                    now,
-                    since=first,
-                    until=end,
-                    tolerance_usd=tolerance_usd,
-                    replaces=replace,
-                )
+                reports = [read_report(path, provider, now, end) for path in paths]
+                bill = await store.add_reports(session, OPERATOR, reports, now, (first, end), terms)
             elif provider is None or first is None or end is None:
                 raise InvalidBill(
                     "Say whose bill it is with --provider, and of which days with --month, or --from and --until."
                 )
             else:
-                bill = await store.add_amount(
-                    session,
-                    OPERATOR,
-                    provider,
-                    amount_usd,
-                    first,
-                    end,
-                    now,
-                    tolerance_usd=tolerance_usd,
-                    replaces=replace,
-                )
+                bill = await store.add_amount(session, OPERATOR, provider, amount_usd, (first, end), now, terms)
         found = await _compared(settings, database, bill)
         async with database.connection() as connection:
             await alert(connection, bill, found, settings.public_url, now)
@@ -159,7 +141,7 @@ def show(bill_id: UUID, *, as_text: bool, as_json: bool) -> None:
 def remove(bill_id: UUID) -> None:
     """Remove a bill."""
     in_control(lambda session: store.remove(session, OPERATOR, bill_id))
-    click.echo("Bill removed.")
+    echo("Bill removed.")
 
 
 async def _compared(settings: Settings, database: Database, bill: Bill) -> Comparison:
@@ -178,12 +160,12 @@ def _show(bill: Bill, comparison: Comparison, *, as_json: bool) -> None:
         return
     total = comparison.total
     billed = "billed" if comparison.is_billed else "by the vendor's counts"
-    click.echo(f"{bill.provider}, {bill.since} to {bill.until - DAY} (UTC): bill {bill.id}")
-    click.echo(
+    echo(f"{bill.provider}, {bill.since} to {bill.until - DAY} (UTC): bill {bill.id}")
+    echo(
         f"${plain(total.billed_usd)} {billed}, ${plain(total.computed_usd)} computed: ${plain(total.difference_usd)} of difference.\n"
     )
     if comparison.deleted:
-        click.echo(f"{words.not_counted(comparison.deleted)}\n")
+        echo(f"{words.not_counted(comparison.deleted)}\n")
     rows = [
         (WORDS[part.reason], part.what, plain(part.amount_usd), _count(part.billed), _count(part.here))
         for part in total.parts
@@ -191,9 +173,9 @@ def _show(bill: Bill, comparison: Comparison, *, as_json: bool) -> None:
     if rows:
         echo_table(PARTS, rows, numbers=PARTS[2:])
     else:
-        click.echo("Nothing differs.")
+        echo("Nothing differs.")
     if differing := [model for model in comparison.models if model.parts]:
-        click.echo()
+        echo()
         echo_table(DIFFERENCES, map(_row, differing), numbers=DIFFERENCES[1:])
 
 

@@ -19,7 +19,7 @@ from webapp.cli import out_of_reach
 from webapp.cli.checks import check_settings
 from webapp.cli.migrate import bring_up_to_date
 from webapp.cli.opening import with_control
-from webapp.cli.output import echo_json, json_option, record
+from webapp.cli.output import echo, echo_json, json_option, record
 
 
 @click.group(epilog="Example: runtally cells list")
@@ -42,9 +42,9 @@ def list_cells(*, as_json: bool) -> None:
         return
     for cell in found:
         state = "takes new projects" if cell.is_open else "takes no new projects"
-        click.echo(f"{cell.name:32}  {state:22}  {cell.projects:,} projects")
+        echo(f"{cell.name:32}  {state:22}  {cell.projects:,} projects")
     if not found:
-        click.echo(f"There is one cell, {MAIN}.")
+        echo(f"There is one cell, {MAIN}.")
 
 
 @cells.command()
@@ -64,7 +64,7 @@ def add(name: str) -> None:
         asyncio.run(_refuse(url, name, cell_url))
         bring_up_to_date(cell_url, *_histories(settings))
         asyncio.run(_add(url, name, cell_url))
-    click.echo(
+    echo(
         f"Cell {name} is there. Restart every server with this CELL_URLS; then `runtally cells open {name}` lets it take new "
         "projects."
     )
@@ -82,9 +82,9 @@ def open_(name: str) -> None:
         return elsewhere
 
     elsewhere = with_control(work)
-    click.echo(f"New projects are put into cell {name} from now on.")
+    echo(f"New projects are put into cell {name} from now on.")
     if elsewhere:
-        click.echo(
+        echo(
             f"Warning: main has these projects, which are in another cell too: {', '.join(elsewhere)}. A server without "
             "CELL_URLS made them there.",
             err=True,
@@ -100,7 +100,7 @@ def drain(name: str) -> None:
         await directory.let_take(control, OPERATOR, name, is_open=False)
 
     with_control(work)
-    click.echo(f"No new projects are put into cell {name} from now on.")
+    echo(f"No new projects are put into cell {name} from now on.")
 
 
 @asynccontextmanager
@@ -150,9 +150,9 @@ async def _is_reached(name: str, cell: Database) -> bool:
     except WrongCell as error:
         raise SettingsError(f"{error.message} Nothing was written.") from error
     except AwaitedCell as error:
-        click.echo(f"Warning: {error.message}", err=True)
+        echo(f"Warning: {error.message}", err=True)
     except StoreUnavailable as error:
-        click.echo(f"Warning: {out_of_reach(error, f'CELL_URLS ({name})')} Its projects wait.", err=True)
+        echo(f"Warning: {out_of_reach(error, f'CELL_URLS ({name})')} Its projects wait.", err=True)
     return False
 
 

@@ -12,6 +12,8 @@ import httpx
 import msgspec
 import yaml
 
+from webapp.cli.output import echo
+
 SECONDS = 300.0
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _encoder = msgspec.json.Encoder(decimal_format="number")
@@ -53,11 +55,11 @@ def apply(file: Path, prune: tuple[str, ...], url: str, key: str, *, dry_run: bo
     body = {"resources": resources, "prune": prune, "dryRun": dry_run}
     answer = _ask(url, key, lambda path, message: _located(file, lines, path, message), body=body)
     for change in answer["changes"]:
-        click.echo("\n".join(_lines_of(change)))
+        echo("\n".join(_lines_of(change)))
     numbers = [sum(one["action"] == action for one in answer["changes"]) for action in ("make", "change", "delete")]
     said = "{} made, {} changed, {} deleted".format(*numbers)
     done = "; this was a dry run, nothing was changed" if dry_run else ""
-    click.echo(f"{said}, {answer['unchanged']} unchanged{done}.", err=True)
+    echo(f"{said}, {answer['unchanged']} unchanged{done}.", err=True)
 
 
 @config.command(epilog="Example: runtally config export > runtally.yaml")

@@ -28,7 +28,7 @@ from runtally.money import plain
 from runtally.privacy import ContentRule
 from runtally.settings import PrivacyMode, Settings, load_settings
 from webapp.cli.opening import Server, places_of, server_options, with_database
-from webapp.cli.output import Progress
+from webapp.cli.output import Progress, echo
 
 _TAG = "metadata.import"
 
@@ -176,7 +176,7 @@ def import_file(  # noqa: PLR0913  # An argument for each option.
             finally:
                 if totals.added:
                     undoing = f"runtally import --undo {import_id} --project {project_id}"
-                    click.echo(f"This is import {import_id}; `{undoing}` deletes its runs.", err=True)
+                    echo(f"This is import {import_id}; `{undoing}` deletes its runs.", err=True)
     if totals.rejected:
         raise click.exceptions.Exit(1)
 
@@ -195,16 +195,16 @@ def _undo(project_id: str, import_id: str, *, asks: bool, only_looks: bool) -> N
 
     found = with_database(look)
     if not found.first_at or not found.last_at:
-        click.echo(f"{project_id} has no runs of an import {import_id}; nothing was deleted.")
+        echo(f"{project_id} has no runs of an import {import_id}; nothing was deleted.")
         raise click.exceptions.Exit(1)
     span = f"{found.first_at:%Y-%m-%d %H:%M} to {found.last_at:%Y-%m-%d %H:%M} UTC"
     archived = f"; {found.archived:,} of them are archived" if found.archived else ""
     amount = plain(found.cost_usd)
-    click.echo(f"Import {import_id} added {found.runs:,} runs to {project_id}: {span}, {amount} USD{archived}.")
+    echo(f"Import {import_id} added {found.runs:,} runs to {project_id}: {span}, {amount} USD{archived}.")
     if only_looks or (asks and not click.confirm("Delete them for good?")):
-        click.echo("Nothing was deleted.")
+        echo("Nothing was deleted.")
         return
-    click.echo(f"Deleted {with_database(undo).runs:,} runs.")
+    echo(f"Deleted {with_database(undo).runs:,} runs.")
 
 
 def _look(file: RowFile, maker: RunMaker, totals: Totals, batch_size: int, *, as_json: bool) -> None:
@@ -212,15 +212,15 @@ def _look(file: RowFile, maker: RunMaker, totals: Totals, batch_size: int, *, as
     with Progress("Reading") as progress:
         asyncio.run(load_file(dry, file, maker, totals, batch_size=batch_size, on_progress=progress.show))
     if as_json:
-        click.echo(_summary(maker, totals))
+        echo(_summary(maker, totals))
         return
     if maker.sums:
-        click.echo(f"{maker.format.title if maker.format else 'Sums'}: {maker.sums:,} sums, which can't become runs.")
-        click.echo(f"Totals: {maker.figures}.")
+        echo(f"{maker.format.title if maker.format else 'Sums'}: {maker.sums:,} sums, which can't become runs.")
+        echo(f"Totals: {maker.figures}.")
         return
-    click.echo(f"{totals.processed:,} rows would be sent, {totals.rejected:,} would not. Nothing was sent.")
+    echo(f"{totals.processed:,} rows would be sent, {totals.rejected:,} would not. Nothing was sent.")
     if dry.first:
-        click.echo(f"The first run: {as_text(dry.first)}")
+        echo(f"The first run: {as_text(dry.first)}")
     _report(maker, totals)
 
 
@@ -234,9 +234,9 @@ async def _send(server: Server, file: RowFile, maker: RunMaker, totals: Totals, 
                 await load_file(poster, file, maker, totals, batch_size=batch_size, on_progress=progress.show)
         except RuntallyError:
             if totals.added:
-                click.echo(f"{totals.added:,} runs were added before it stopped.", err=True)
+                echo(f"{totals.added:,} runs were added before it stopped.", err=True)
             raise
-    click.echo(
+    echo(
         f"{totals.added:,} runs added, {totals.duplicates:,} there already, {totals.rejected:,} rows rejected, "
         f"in {loop.time() - started:.1f} s."
     )
@@ -264,28 +264,28 @@ def _report(maker: RunMaker, totals: Totals) -> None:
     """Print how each column was used, the totals of the file and of what was stored, and the first rejected rows."""
     planner = maker.planner
     if maker.format:
-        click.echo(f"Read as {maker.format.title}.")
+        echo(f"Read as {maker.format.title}.")
     else:
         used = (f"{column} as {', '.join(targets)}" for column, targets in planner.used.items())
-        click.echo(f"Used: {listed(used) or 'no column'}.")
+        echo(f"Used: {listed(used) or 'no column'}.")
         for label, columns in (
             ("Ignored", planner.ignored),
             ("Never sent, named like content", planner.never_sent),
             ("Not found in any row", planner.never_found()),
         ):
             if columns:
-                click.echo(f"{label}: {listed(columns)}.")
+                echo(f"{label}: {listed(columns)}.")
     if str(maker.figures):
-        click.echo(f"Totals of the file: {maker.figures}.")
+        echo(f"Totals of the file: {maker.figures}.")
     if maker.figures.sums != totals.figures.sums:
-        click.echo(f"Totals without the rejected rows: {str(totals.figures) or 'nothing'}.")
+        echo(f"Totals without the rejected rows: {str(totals.figures) or 'nothing'}.")
     if unused := list(_unused(maker)):
-        click.echo(
+        echo(
             f"Warning: not used, but named like tokens, a cost or a time: {listed(unused)}. "
             "Use them with --map COLUMN=FIELD, or leave them out with --ignore COLUMN.",
             err=True,
         )
     for rejection in totals.rejections:
-        click.echo(f"Line {rejection.line}: {rejection.reason}", err=True)
+        echo(f"Line {rejection.line}: {rejection.reason}", err=True)
     if totals.rejected > len(totals.rejections):
-        click.echo(f"... and {totals.rejected - len(totals.rejections):,} more rejected rows.", err=True)
+        echo(f"... and {totals.rejected - len(totals.rejections):,} more rejected rows.", err=True)

@@ -16,7 +16,7 @@ from runtally.errors import InvalidName, InvalidScope
 from runtally.models.project import ApiKey
 from webapp.cli.filters import ID
 from webapp.cli.opening import in_control
-from webapp.cli.output import Record, attributes, echo_if_none, echo_json, json_option, record
+from webapp.cli.output import Record, attributes, echo, echo_if_none, echo_json, json_option, record
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -116,7 +116,7 @@ def list_keys(project_id: str | None, *, as_json: bool) -> None:
     for key in found:
         used = f"used {key.last_used_at:%Y-%m-%d %H:%M}" if key.last_used_at else "never used"
         scopes, state = ",".join(key.scopes), project_keys.state_of(key, system_clock())
-        click.echo(
+        echo(
             f"{key.prefix}  {key.name or '':20}  {key.project_id or '(all projects)':24}  {scopes:24}  {state:28}  {used}"
         )
 
@@ -147,7 +147,7 @@ def revoke(key: str) -> None:
         project_keys.revoke(session, system_clock(), OPERATOR, found)
         return found.prefix
 
-    click.echo(f"Revoked {in_control(work)}; it is refused from now on.")
+    echo(f"Revoked {in_control(work)}; it is refused from now on.")
 
 
 def _record(key: ApiKey) -> Record:
@@ -160,12 +160,12 @@ def _record(key: ApiKey) -> Record:
 
 def _show(issued: project_keys.IssuedKey, *, quiet: bool) -> None:
     if quiet:
-        click.echo(issued.secret)
+        echo(issued.secret)
         return
     ends: datetime | None = issued.row.expires_at
-    click.echo(f"Key      {issued.secret}")
+    echo(f"Key      {issued.secret}")
     if issued.row.name:
-        click.echo(f"Name     {issued.row.name}")
-    click.echo(f"Opens    {issued.row.project_id or 'all projects'} ({', '.join(issued.row.scopes)})")
-    click.echo(f"Expires  {f'{ends:%Y-%m-%d %H:%M} UTC' if ends else 'never'}")
-    click.echo("Keep it now: it is not shown again.")
+        echo(f"Name     {issued.row.name}")
+    echo(f"Opens    {issued.row.project_id or 'all projects'} ({', '.join(issued.row.scopes)})")
+    echo(f"Expires  {f'{ends:%Y-%m-%d %H:%M} UTC' if ends else 'never'}")
+    echo("Keep it now: it is not shown again.")

@@ -3,6 +3,8 @@
 Progress is a bar on a terminal and lines elsewhere, always on stderr, so that output can be piped.
 """
 
+import json
+import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -34,6 +36,15 @@ def attributes(row: object, *names: str) -> Record:
     return {name: getattr(row, name) for name in names}
 
 
+_ODD = re.compile(r"[^\n -~]")
+
+
+def echo(text: str = "", *, err: bool = False) -> None:
+    """Print text of which no name steers the terminal: what is neither printable nor a line break is written as JSON escapes it."""
+    visible = _ODD.sub(lambda odd: odd[0] if odd[0].isprintable() else json.dumps(odd[0])[1:-1], text)
+    click.echo(visible, err=err)
+
+
 def echo_json(value: Record | Iterable[Record]) -> None:
     """Print a record, or a list of them."""
     echo_encoded(value if isinstance(value, dict) else list(value))
@@ -41,17 +52,12 @@ def echo_json(value: Record | Iterable[Record]) -> None:
 
 def echo_encoded(value: object) -> None:
     """Print what msgspec can encode, such as an answer of the API."""
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
-
-
-def json_line(value: Record) -> str:
-    """Return a record in one line."""
-    return msgspec.json.encode(value).decode()
+    echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def echo_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Collection[str]) -> None:
     """Print headings and rows, each column as wide as its widest cell; `numbers` are the headings to align right."""
-    click.echo("\n".join(table(headings, list(rows), numbers=numbers)))
+    echo("\n".join(table(headings, list(rows), numbers=numbers)))
 
 
 def echo_if_none(rows: Collection[object], said: str) -> None:

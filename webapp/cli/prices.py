@@ -21,7 +21,7 @@ from runtally.pricing.providers import canonical, provider_key
 from runtally.pricing.repricing.recost import price_unpriced
 from runtally.settings import Settings
 from webapp.cli.opening import in_control, with_control
-from webapp.cli.output import Record, attributes, echo_json, echo_table, json_option, record
+from webapp.cli.output import Record, attributes, echo, echo_json, echo_table, json_option, record
 
 HEADINGS = ("PROVIDER", "MODEL", "ABOVE TOKENS", "INPUT", "OUTPUT", "CACHED", "FROM", "UNTIL", "SOURCE")
 RIGHT_ALIGNED = frozenset({"ABOVE TOKENS", "INPUT", "OUTPUT", "CACHED"})
@@ -48,11 +48,11 @@ def sync_prices() -> None:
             return report, await price_unpriced(connection, book, now, queued=bool(settings.service_sync_sign))
 
     report, priced = with_control(work)
-    click.echo(
+    echo(
         f"{report.added:,} prices added, {report.changed:,} changed, {report.unchanged:,} unchanged, "
         f"{report.kept:,} left to an admin, {report.vanished:,} no longer in the catalogue and kept."
     )
-    click.echo(f"{priced:,} runs without a cost were priced.")
+    echo(f"{priced:,} runs without a cost were priced.")
 
 
 @prices.command("list")
@@ -78,13 +78,11 @@ def list_prices(provider: str | None, model: str | None, limit: int, *, as_json:
     if as_json:
         echo_json(map(_record, found[:limit]))
     elif not found:
-        click.echo("No price fits; `runtally prices sync` fetches the catalogue's.")
+        echo("No price fits; `runtally prices sync` fetches the catalogue's.")
     else:
         echo_table(HEADINGS, map(row_of, found[:limit]), numbers=RIGHT_ALIGNED)
     if len(found) > limit:
-        click.echo(
-            f"There are more than {limit:,}; narrow it with --provider or --model, or raise --limit.", err=as_json
-        )
+        echo(f"There are more than {limit:,}; narrow it with --provider or --model, or raise --limit.", err=as_json)
 
 
 @prices.command("export", epilog="Example: runtally prices export > prices.csv")
@@ -117,12 +115,12 @@ def import_prices(file: TextIO, *, applies: bool) -> None:
     effects = in_control(work)
     for effect in effects:
         for line in _lines_of(effect):
-            click.echo(line)
+            echo(line)
     if any(effect.problems for effect in effects):
         raise click.ClickException("Nothing was changed: correct the lines that are refused.")
     changing = sum(effect.effect is not Effect.NOTHING for effect in effects)
     prices = "1 price" if changing == 1 else f"{changing:,} prices"
-    click.echo(f"{prices} changed." if applies else f"{prices} would change; --apply does it.")
+    echo(f"{prices} changed." if applies else f"{prices} would change; --apply does it.")
 
 
 def _lines_of(effect: LineEffect) -> Iterator[str]:

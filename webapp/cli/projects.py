@@ -10,7 +10,7 @@ from runtally.db.database import Database
 from runtally.settings import Settings
 from webapp.cli.filters import ID
 from webapp.cli.opening import in_session, places_of, with_database
-from webapp.cli.output import echo_if_none, echo_json, json_option, record
+from webapp.cli.output import echo, echo_if_none, echo_json, json_option, record
 
 
 @click.group(epilog="Example: runtally projects list")
@@ -29,7 +29,7 @@ def list_projects(*, as_json: bool) -> None:
     echo_if_none(found, "No projects yet; the first run of a project adds it.")
     for project in found:
         hidden = f"  hidden {project.archived_at:%Y-%m-%d}" if project.archived_at else ""
-        click.echo(f"{project.id:32}  {project.name:32}  since {project.created_at:%Y-%m-%d}{hidden}")
+        echo(f"{project.id:32}  {project.name:32}  since {project.created_at:%Y-%m-%d}{hidden}")
 
 
 @projects.command(epilog='Example: runtally projects rename support-agent "Support agent"')
@@ -38,7 +38,7 @@ def list_projects(*, as_json: bool) -> None:
 def rename(project_id: str, name: str) -> None:
     """Change the name that pages show; SDKs go on sending PROJECT_ID."""
     project = in_session(lambda session: registry.rename(session, OPERATOR, project_id, name))
-    click.echo(f"{project_id} is now shown as {project.name}.")
+    echo(f"{project_id} is now shown as {project.name}.")
 
 
 @projects.command(epilog="Example: runtally projects hide old-bot")
@@ -46,7 +46,7 @@ def rename(project_id: str, name: str) -> None:
 def hide(project_id: str) -> None:
     """Hide a project from the overview; nothing is deleted and runs are still taken."""
     in_session(lambda session: registry.hide(session, OPERATOR, project_id, system_clock()))
-    click.echo(f"{project_id} is hidden; `runtally projects show` shows it again.")
+    echo(f"{project_id} is hidden; `runtally projects show` shows it again.")
 
 
 @projects.command("show", epilog="Example: runtally projects show old-bot")
@@ -54,7 +54,7 @@ def hide(project_id: str) -> None:
 def show_again(project_id: str) -> None:
     """Show a hidden project again."""
     in_session(lambda session: registry.show_again(session, OPERATOR, project_id))
-    click.echo(f"{project_id} is shown again.")
+    echo(f"{project_id} is shown again.")
 
 
 @projects.command(epilog="Example: runtally projects delete old-bot")
@@ -73,4 +73,4 @@ def delete(project_id: str, yes: bool) -> None:  # noqa: FBT001  # Click passes 
         async with places_of(settings, database) as places:
             return await erase_project(places, OPERATOR, project_id)
 
-    click.echo(f"Deleted {project_id} and its {with_database(work):,} runs.")
+    echo(f"Deleted {project_id} and its {with_database(work):,} runs.")

@@ -20,6 +20,7 @@ from runtally.reporting.remote import opened_relay
 from runtally.reporting.verify import SHOWN_DAYS, SHOWN_RUNS, DayDifference, Queue, Verification, Verifier
 from runtally.settings import Settings
 from webapp.cli.opening import with_database
+from webapp.cli.output import echo
 
 
 @click.group(epilog="Example: runtally reporting verify")
@@ -48,7 +49,7 @@ def verify(*, repair: bool, ignore_waiting: bool) -> None:
 
     found = with_database(work)
     for line in lines_of(found):
-        click.echo(line)
+        echo(line)
     if found.archived_days or found.differing - (found.queues[Queue.WAITING] if ignore_waiting else 0):
         sys.exit(1)
 
@@ -125,7 +126,7 @@ def relay(*, once: bool, retry_parked: bool, list_parked: bool) -> None:
         with_database(_list_parked)
         return
     if retry_parked:
-        click.echo(f"{with_database(_requeue):,} parked runs are queued again.")
+        echo(f"{with_database(_requeue):,} parked runs are queued again.")
     if once:
         failed = with_database(_push_what_is_due)
         if failed:
@@ -138,9 +139,9 @@ async def _list_parked(_settings: Settings, database: Database) -> None:
     async with database.snapshot() as connection:
         status, parked = await get_relay_status(connection), await select_parked(connection, LISTED)
     for run in parked:
-        click.echo(f"{run.parked_at:%F %R}  {run.project_id}  {run.run_id}  {run.last_error}")
+        echo(f"{run.parked_at:%F %R}  {run.project_id}  {run.run_id}  {run.last_error}")
     hidden = f"; the last {len(parked):,} are above" if status.parked > len(parked) else ""
-    click.echo(f"{status.parked:,} runs are parked{hidden}.")
+    echo(f"{status.parked:,} runs are parked{hidden}.")
 
 
 async def _requeue(_settings: Settings, database: Database) -> int:
@@ -160,7 +161,7 @@ async def _push_what_is_due(settings: Settings, database: Database) -> int:
                 break
     async with database.connection() as connection:
         status = await get_relay_status(connection)
-    click.echo(f"{delivered:,} runs pushed; {status.waiting_words} wait, {status.parked:,} are parked.")
+    echo(f"{delivered:,} runs pushed; {status.waiting_words} wait, {status.parked:,} are parked.")
     return failed
 
 
@@ -169,7 +170,7 @@ async def _push_until_a_signal(settings: Settings, database: Database) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with _relay_of(settings, database) as relay:
-        click.echo(f"Pushing runs to {relay.receiver}; Ctrl-C ends it.")
+        echo(f"Pushing runs to {relay.receiver}; Ctrl-C ends it.")
         await repeat(long_job("relay", relay.work), stop)
 
 

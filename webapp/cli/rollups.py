@@ -11,7 +11,7 @@ from runtally.settings import Settings
 from runtally.usage.upkeep.repair_queries import rebuild_sums
 from runtally.usage.upkeep.verify_queries import Difference, verify_sums
 from webapp.cli.opening import with_database
-from webapp.cli.output import Progress
+from webapp.cli.output import Progress, echo
 
 
 @click.group(epilog="Example: runtally rollups verify")
@@ -31,13 +31,13 @@ def verify() -> None:
             found = [one async for one in verify_sums(database, system_clock(), progress.show)]
         different = [(scope, difference) for scope, difference in found if difference]
         for scope, difference in different:
-            click.echo(line_of(scope, difference))
+            echo(line_of(scope, difference))
         projects = sum(scope != ALL_PROJECTS for scope, _ in found)
-        click.echo(f"{projects:,} projects compared; {len(different) or 'none'} of the sums differ from their runs.")
+        echo(f"{projects:,} projects compared; {len(different) or 'none'} of the sums differ from their runs.")
         return len(different)
 
     if with_database(work):
-        click.echo("`runtally rollups rebuild` repairs them.")
+        echo("`runtally rollups rebuild` repairs them.")
         sys.exit(1)
 
 
@@ -50,11 +50,11 @@ def rebuild() -> None:
             counted = [one async for one in rebuild_sums(database, system_clock(), progress.show)]
         for scope, changed in counted:
             if changed:
-                click.echo(f"{scope}: {changed:,} rows changed")
+                echo(f"{scope}: {changed:,} rows changed")
         return sum(scope != ALL_PROJECTS for scope, _ in counted), sum(changed for _, changed in counted)
 
     projects, rows = with_database(work)
-    click.echo(f"{projects:,} projects counted; {rows:,} rows changed.")
+    echo(f"{projects:,} projects counted; {rows:,} rows changed.")
 
 
 def line_of(scope: RollupScope, difference: Difference) -> str:

@@ -20,7 +20,7 @@ from runtally.usage.filter import RunFilter
 from runtally.usage.overview.project_queries import select_listed
 from webapp.cli.filters import filter_options
 from webapp.cli.opening import places_of, with_database
-from webapp.cli.output import Progress, echo_table
+from webapp.cli.output import Progress, echo, echo_table
 
 
 @click.group()
@@ -69,7 +69,7 @@ def export_runs(sought: RunFilter, name: str, output: BinaryIO) -> None:
                 await asyncio.to_thread(output.write, part)
 
     with_database(work)
-    click.echo(f"{count:,} runs.", err=True)
+    echo(f"{count:,} runs.", err=True)
 
 
 @runs.command("erase")
@@ -105,12 +105,12 @@ def erase_runs(user: str, *, dry_run: bool, yes: bool) -> None:
 
     label, found = with_database(look)
     if not found:
-        click.echo("No project has runs of this user; nothing was deleted.")
+        echo("No project has runs of this user; nothing was deleted.")
         raise click.exceptions.Exit(1)
     counts = ((one.project_id, *(f"{n:,}" for n in (at.live, at.archived, at.reported))) for one, at in found)
     echo_table(("PROJECT", "LIVE", "ARCHIVED", "REPORTED"), counts, numbers={"LIVE", "ARCHIVED", "REPORTED"})
     if dry_run or not (yes or click.confirm("Delete them for good?")):
-        click.echo("Nothing was deleted.")
+        echo("Nothing was deleted.")
         return
 
     async def erase(settings: Settings, database: Database) -> int:
@@ -122,4 +122,4 @@ def erase_runs(user: str, *, dry_run: bool, yes: bool) -> None:
                     erased += (await erase_chosen(places, OPERATOR, chosen, system_clock, ERASED, label)).runs
         return erased
 
-    click.echo(f"Deleted {with_database(erase):,} runs of {label}.")
+    echo(f"Deleted {with_database(erase):,} runs of {label}.")

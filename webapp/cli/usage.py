@@ -26,7 +26,7 @@ from runtally.usage.snapshots import Snapshots
 from runtally.usage.timeline import BucketWidth, NamedRange, Timeline
 from webapp.cli.filters import filter_options
 from webapp.cli.opening import with_database
-from webapp.cli.output import Record, attributes, echo_json, echo_table, json_option, record
+from webapp.cli.output import Record, attributes, echo, echo_json, echo_table, json_option, record
 
 SUMS = ("RUNS", "FAILED", "COST USD", "INPUT", "OUTPUT", "CACHED", "P95 MS")
 LINE_SUMS = ("COST USD", "QUANTITY")
@@ -113,7 +113,7 @@ def usage(sought: RunFilter, by: _By, name: str, limit: int, *, as_json: bool) -
     else:
         rows = [(*map(_name, group), *_cells(sums)) for group, sums in found.groups.items()]
         echo_table([*names, *SUMS], rows, numbers=SUMS)
-    click.echo(f"From {span.since:%Y-%m-%d %H:%M} until {span.until:%Y-%m-%d %H:%M} UTC.", err=True)
+    echo(f"From {span.since:%Y-%m-%d %H:%M} until {span.until:%Y-%m-%d %H:%M} UTC.", err=True)
 
 
 def _name(value: str | None) -> str:

@@ -15,7 +15,7 @@ from runtally.settings import load_settings
 from webapp.addresses import join_url
 from webapp.cli.filters import ID
 from webapp.cli.opening import checked_url, in_control
-from webapp.cli.output import Record, attributes, echo_if_none, echo_json, json_option, record
+from webapp.cli.output import Record, attributes, echo, echo_if_none, echo_json, json_option, record
 
 ROLE = click.Choice([role.value for role in Role])
 PROJECT = click.option("--project", "project_id", type=ID, help="Project that the role is for; leave it out for admin.")
@@ -72,7 +72,7 @@ def set_role(email: str, role: str, project_id: str | None) -> None:
 
     in_control(work)
     where = f" in {project_id}" if project_id else ""
-    click.echo(f"{email} has no role{where} now." if role == "none" else f"{email} is {role}{where} now.")
+    echo(f"{email} has no role{where} now." if role == "none" else f"{email} is {role}{where} now.")
 
 
 @users.command(epilog="Example: runtally users reset ada@example.com")
@@ -105,7 +105,7 @@ def list_users(*, as_json: bool) -> None:
         user = account.user
         roles = ", ".join(f"{role} of {project_id}" for project_id, role in account.roles.items()) or "no role"
         state = "disabled" if user.disabled_at else f"seen {user.seen_at:%F %R}" if user.seen_at else "never seen"
-        click.echo(f"{user.email:32}  {user.name:24}  {'admin' if user.is_admin else roles:32}  {state}")
+        echo(f"{user.email:32}  {user.name:24}  {'admin' if user.is_admin else roles:32}  {state}")
 
 
 def _record(account: Account) -> Record:
@@ -124,4 +124,4 @@ async def _account(session: AsyncSession, email: str) -> Account:
 def _show_link(url: str | None, token: str) -> None:
     """Print the address to open, at the server of --url, of PUBLIC_URL, or of HOST and PORT."""
     settings = load_settings()
-    click.echo(join_url((url or settings.public_url or settings.own_url()).rstrip("/"), token))
+    echo(join_url((url or settings.public_url or settings.own_url()).rstrip("/"), token))

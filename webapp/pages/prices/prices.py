@@ -97,11 +97,6 @@ async def unpriced() -> ResponseReturnValue:
     return see_other(f"{url_for('.prices')}#unpriced")
 
 
-def prices_url(text: str) -> str:
-    """The entries with these words in a name."""
-    return url_for("prices.prices", q=text)
-
-
 class PriceRowPage(Page, frozen=True):
     """A price as a row of the list."""
 
