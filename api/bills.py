@@ -253,26 +253,15 @@ async def post_bill() -> ResponseReturnValue:
     amount, tolerance = _amount(sent.amount_usd, "amountUSD"), _amount(sent.tolerance_usd, "toleranceUSD")
     since, until = (None if one is UNSET else one for one in (sent.since, sent.until))
     reports = await asyncio.to_thread(_reports, sent, now)
+    terms = store.Terms(tolerance, sent.replace)
     async with services().control.database.session() as session:
         if reports:
-            bill = await store.add_reports(
-                session, actor(), reports, now, since=since, until=until, tolerance_usd=tolerance, replaces=sent.replace
-            )
+            bill = await store.add_reports(session, actor(), reports, now, (since, until), terms)
         else:
             provider = "" if sent.provider is UNSET else sent.provider
             if amount is None or since is None or until is None or not provider:
                 raise InvalidBill("Send reports, or amountUSD with provider, since and until.")
-            bill = await store.add_amount(
-                session,
-                actor(),
-                provider,
-                amount,
-                since,
-                until,
-                now,
-                tolerance_usd=tolerance,
-                replaces=sent.replace,
-            )
+            bill = await store.add_amount(session, actor(), provider, amount, (since, until), now, terms)
     return reply(answer_of(bill, await compared_at_first(bill)), 201)
 
 

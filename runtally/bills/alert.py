@@ -6,7 +6,7 @@ from io import StringIO
 
 from runtally.alerts.evaluation_queries import insert_alert
 from runtally.alerts.evaluator import ALL_NAME
-from runtally.alerts.message import Message, ProjectLink, compose, money
+from runtally.alerts.message import Message, ProjectLink, compose, money, quoted
 from runtally.bills.compare import Comparison, Reason
 from runtally.bills.rows import DAY
 from runtally.db.database import Connection
@@ -45,7 +45,7 @@ def message(bill: Bill, comparison: Comparison, public_url: str | None, now: dat
     )
     when = f"from {bill.since:%d %b} to {last:%d %b %Y} (UTC)"
     sentences = [
-        f"{bill.provider} billed {money(total.billed_usd)} {when}, {money(abs(total.difference_usd))} {more} than was computed.",
+        f"{quoted(bill.provider)} billed {money(total.billed_usd)} {when}, {money(abs(total.difference_usd))} {more} than was computed.",
         *([f"Most of it: {parts}."] if parts else []),
     ]
     facts = {
@@ -62,7 +62,7 @@ def message(bill: Bill, comparison: Comparison, public_url: str | None, now: dat
         ProjectLink(ALL_PROJECTS_KEY, ALL_NAME, url),
         now,
         subject=str(bill.id),
-        title=f"The bill of {bill.provider} differs from the computed costs",
+        title=f"The bill of {quoted(bill.provider)} differs from the computed costs",
         sentences=sentences,
         facts=facts,
     )

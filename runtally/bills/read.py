@@ -5,9 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from uuid import UUID
 
 from runtally.bills.compare import Comparison, compare, compare_amount
 from runtally.bills.rows import DAY, BillRow
+from runtally.bills.store import rows_of
 from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked
 from runtally.models.budget import Bill
@@ -19,7 +21,7 @@ from runtally.runs.cost_lines import read_priced_alike
 from runtally.units import COUNT_COLUMNS, Usage
 from runtally.usage.deleted_queries import read_deleted
 from runtally.usage.dimensions import MODEL, PROVIDER
-from runtally.usage.filter import RunFilter
+from runtally.usage.filter import ALL_RUNS, RunFilter
 from runtally.usage.groups.groups import read_groups
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.overview.project_queries import select_dropped_before
@@ -70,6 +72,21 @@ async def read_comparison(  # noqa: PLR0913, PLR0917  # Both sides, and what the
         runs = (row for found in days.values() for row in found)
         return replace(compare_amount(bill.amount_usd or Decimal(0), runs), deleted=deleted)
     return replace(compare(rows, days, bill.provider, book), deleted=deleted)
+
+
+async def read_costs(snapshots: Snapshots, bills: Sequence[Bill], now: datetime) -> dict[UUID, Decimal]:
+    """Read what the runs of each bill's vendor and days cost, from stored sums; of bills with days in another zone, nothing."""
+    costs, readers = dict[UUID, Decimal](), [GroupRowReader.of(snapshot) for snapshot in snapshots.every]
+    in_utc = [bill for bill in bills if not any(row.begins for row in rows_of(bill))]
+    for days in {(bill.since, bill.until) for bill in in_utc}:
+        since, until = (datetime.combine(day, time(), UTC) for day in days)
+        timeline = Timeline.whole(TimeSpan(since, until), now)
+        measures = ("cost_usd", "runs")
+        question = GroupQuestion(timeline, ALL_RUNS, (PROVIDER,), measures, _MOST_MODELS, latencies=LatencyDetail.NONE)
+        answer = await read_groups(readers, question)
+        found = {group[0]: sums.totals.cost_usd for (_, group), sums in answer.slices.items()}
+        costs |= {bill.id: found.get(bill.provider, Decimal(0)) for bill in in_utc if (bill.since, bill.until) == days}
+    return costs
 
 
 def _spans(bill: Bill, rows: Sequence[BillRow]) -> dict[date, TimeSpan]:

@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlmodel import col, select
@@ -38,20 +38,24 @@ async def get(session: AsyncSession, bill_id: uuid.UUID) -> Bill:
     return bill
 
 
-async def add_reports(  # noqa: PLR0913  # What is stored, by whom and when.
+class Terms(NamedTuple):
+    """The difference of a bill that is tolerated, and whether it replaces others of its vendor and days."""
+
+    tolerance_usd: Decimal | None = None
+    replaces: bool = False
+
+
+async def add_reports(  # noqa: PLR0913, PLR0917  # What is stored, by whom and when.
     session: AsyncSession,
     by: Actor,
     reports: Sequence[Report],
     now: datetime,
-    *,
-    since: date | None = None,
-    until: date | None = None,
-    tolerance_usd: Decimal | None = None,
-    replaces: bool = False,
+    days: tuple[date | None, date | None] = (None, None),
+    terms: Terms = Terms(),  # noqa: B008  # It does not change.
 ) -> Bill:
-    """Store the reports of one vendor as a bill, from `since` to before `until`, or for the days that they have.
+    """Store the reports of one vendor as a bill, from the first of `days` to before the last, or for the days that they have.
 
-    Raises `InvalidBill`, also where another bill of the vendor has one of the days, unless this one `replaces` it.
+    Raises `InvalidBill`, also where another bill of the vendor has one of the days, unless this one replaces it.
     """
     [provider, *others] = sorted({report.provider for report in reports})
     if others:
@@ -66,24 +70,20 @@ async def add_reports(  # noqa: PLR0913  # What is stored, by whom and when.
             "The days of the reports begin at different hours: export all of them in one time zone, best in UTC."
         )
     first, end = span_of(rows)
-    since, until = since or first, until or end
+    since, until = days[0] or first, days[1] or end
     rows = list(within(rows, since, until))
     if not rows:
         raise InvalidBill(f"The report is of {first} to {end - DAY}: none of these days are asked for.")
     amounts = [row.amount_usd for row in rows if row.amount_usd is not None]
     bill = Bill(
-        id=uuid.uuid4(),
         provider=stored_name(provider),
         since=since,
         until=until,
         amount_usd=sum(amounts, Decimal(0)) if amounts else None,
-        tolerance_usd=tolerance_usd,
         files=[{"title": report.title, "sha256": report.digest} for report in reports],
         rows=as_stored(rows),
-        created_at=now,
-        created_by=by.label or by.name,
     )
-    return await _add(session, by, bill, now, replaces=replaces)
+    return await _add(session, by, bill, now, terms)
 
 
 async def add_amount(  # noqa: PLR0913, PLR0917  # What is stored, by whom and when.
@@ -91,29 +91,16 @@ async def add_amount(  # noqa: PLR0913, PLR0917  # What is stored, by whom and w
     by: Actor,
     provider: str,
     amount_usd: Decimal,
-    since: date,
-    until: date,
+    days: tuple[date, date],
     now: datetime,
-    *,
-    tolerance_usd: Decimal | None = None,
-    replaces: bool = False,
+    terms: Terms = Terms(),  # noqa: B008  # It does not change.
 ) -> Bill:
     """Store an amount of an invoice. Raises what `add_reports` raises."""
     if not trimmed(provider):
         raise InvalidBill(details=(Detail("provider", "Say whose bill it is, such as openai."),))
-    bill = Bill(
-        id=uuid.uuid4(),
-        provider=stored_name(provider),
-        since=since,
-        until=until,
-        amount_usd=amount_usd,
-        tolerance_usd=tolerance_usd,
-        files=[],
-        rows=[],
-        created_at=now,
-        created_by=by.label or by.name,
-    )
-    return await _add(session, by, bill, now, replaces=replaces)
+    since, until = days
+    bill = Bill(provider=stored_name(provider), since=since, until=until, amount_usd=amount_usd, files=[], rows=[])
+    return await _add(session, by, bill, now, terms)
 
 
 async def remove(session: AsyncSession, by: Actor, bill_id: uuid.UUID) -> None:
@@ -151,7 +138,9 @@ def rows_of(bill: Bill) -> list[BillRow]:
     return stored_rows(bill.rows)
 
 
-async def _add(session: AsyncSession, by: Actor, bill: Bill, now: datetime, *, replaces: bool) -> Bill:
+async def _add(session: AsyncSession, by: Actor, bill: Bill, now: datetime, terms: Terms) -> Bill:
+    bill.id, bill.created_at, bill.created_by = uuid.uuid4(), now, by.label or by.name
+    bill.tolerance_usd = terms.tolerance_usd
     if not bill.since < bill.until or (bill.until - bill.since).days > _AT_MOST:
         raise InvalidBill(f"Give a time of 1 to {_AT_MOST} days.")
     if bill.until > now.date():
@@ -160,7 +149,7 @@ async def _add(session: AsyncSession, by: Actor, bill: Bill, now: datetime, *, r
         )
     same = select(Bill).where(Bill.provider == bill.provider, Bill.since < bill.until, Bill.until > bill.since)
     for other in (await session.exec(same.with_for_update())).all():
-        if not replaces:
+        if not terms.replaces:
             raise InvalidBill(
                 f"There is a bill of {bill.provider} from {other.since} to {other.until - DAY} already: remove it, or replace it."
             )

@@ -65,6 +65,25 @@ async def test_an_amount_that_equals_the_costs_says_so(reader: Browser, post: Po
     assert "An amount that was typed." in found
 
 
+async def test_the_list_says_by_how_much_each_bill_differs(reader: Browser, post: Post, project_id: str) -> None:
+    provider = f"list-{project_id}"
+    for at in ("2026-02-28T23:59:59Z", "2026-03-01T00:00:00Z", "2026-03-31T23:59:59Z", "2026-04-01T00:00:00Z"):
+        await post(make_run(projectId=project_id, provider=provider, timestamp=at, costUSD=3.5))
+    for month, amount in (("2026-03", "7.75"), ("2026-04", "3.00"), ("2026-05", "0")):
+        sent = {"provider": provider, "month": month, "amount": amount, "tolerance": "0.5"}
+        response = await reader.post(PATH, form=sent)
+        assert response.status_code == 303
+
+    page = await html_of(reader, PATH)
+
+    rows = [text_of(row).partition(provider)[2] for row in page.split("<tr") if provider in row]
+    assert [row.partition(" developer")[0].strip() for row in rows] == [
+        "1 May \u2013 31 May 2026 $0.00 $0.00 $0.00",
+        "1 Apr \u2013 30 Apr 2026 $3.00 $3.50 \u2212$0.500",
+        "1 Mar \u2013 31 Mar 2026 $7.75 $7.00 +$0.750, above the tolerance",
+    ]
+
+
 async def test_what_is_no_bill_is_refused_at_its_field(reader: Browser) -> None:
     assert "Choose files of the vendor, or give the amount" in await refused(reader, PATH)
     assert "An amount needs a vendor and a month" in await refused(reader, PATH, amount="3")

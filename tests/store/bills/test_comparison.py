@@ -111,9 +111,9 @@ def parts(found: Difference) -> dict[str, Decimal]:
     return {f"{one.reason.value} {one.what}".strip(): one.amount_usd for one in found.parts}
 
 
-async def compared(database: Database, connection: Connection, reports: list[Report], **options: Any) -> Comparison:  # noqa: ANN401
+async def compared(database: Database, connection: Connection, reports: list[Report]) -> Comparison:
     async with database.session() as session:
-        bill = await store.add_reports(session, OPERATOR, reports, NOW, **options)
+        bill = await store.add_reports(session, OPERATOR, reports, NOW)
         await session.rollback()
     book = await load_book(connection)
     return await read_comparison(Snapshots.of(connection, DayMemo(0)), connection, bill, store.rows_of(bill), book, NOW)
@@ -358,8 +358,8 @@ async def test_a_bill_of_the_same_days_is_refused_unless_it_replaces_the_other(
         first = await store.add_reports(session, OPERATOR, [report], NOW)
         await session.flush()
         with pytest.raises(InvalidBill, match="There is a bill of openai from 2026-03-02 to 2026-03-02 already"):
-            await store.add_amount(session, OPERATOR, "openai", Decimal(3), *MARCH, NOW)
-        second = await store.add_amount(session, OPERATOR, "OpenAI", Decimal(3), *MARCH, NOW, replaces=True)
+            await store.add_amount(session, OPERATOR, "openai", Decimal(3), MARCH, NOW)
+        second = await store.add_amount(session, OPERATOR, "OpenAI", Decimal(3), MARCH, NOW, store.Terms(replaces=True))
         await session.flush()
 
         assert [one.id for one in await store.list_bills(session)] == [second.id]
@@ -432,8 +432,8 @@ async def test_a_difference_above_the_tolerance_alerts_the_organisation_once(
     assert sent == [False, False, True, False]
     row = await connection.fetchrow("SELECT title, message, document FROM alerts WHERE kind = 'bill'")
     assert row is not None
-    assert row["title"] == "The bill of openai differs from the computed costs"
-    assert "openai billed $0.07 from 02 Mar to 02 Mar 2026 (UTC), $0.07 more than was computed." in row["message"]
+    assert row["title"] == 'The bill of "openai" differs from the computed costs'
+    assert '"openai" billed $0.07 from 02 Mar to 02 Mar 2026 (UTC), $0.07 more than was computed.' in row["message"]
     assert "Most of it: Calls that only one side has +$0.07." in row["message"]
     assert f"https://runtally.example/base/admin/bills/{bill.id}" in row["document"]
     # A bill is no incident that anything would close.

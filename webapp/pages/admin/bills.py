@@ -2,7 +2,7 @@
 
 import asyncio
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -19,6 +19,7 @@ from api.current import actor, services
 from runtally.bills import store
 from runtally.bills.alert import WORDS, as_csv, is_over
 from runtally.bills.compare import Comparison, Difference, Part, Reason
+from runtally.bills.read import read_costs
 from runtally.bills.rows import DAY, Report, read_report
 from runtally.errors import Detail, InvalidBill
 from runtally.models.budget import Bill
@@ -34,6 +35,8 @@ from webapp.zone import local
 
 PATH = "/admin/bills"
 FORM = Form("bill")
+MOST_COMPARED = 50
+"""The newest bills, of which the list says by how much they differ."""
 
 blueprint = Blueprint("admin_bills", __name__)
 
@@ -45,17 +48,8 @@ class BillsPage(Page, frozen=True):
     tab_title: ClassVar[str] = "Bills"
 
     frame: Frame
-    rows: Sequence[Bill]
+    table: Table | None
     form: Form
-
-    def period_of(self, bill: Bill) -> str:
-        return _period(bill)
-
-    def billed(self, bill: Bill) -> str:
-        return "counts only" if bill.amount_usd is None else formats.money(bill.amount_usd)
-
-    def tolerance(self, bill: Bill) -> str:
-        return formats.NOTHING if bill.tolerance_usd is None else formats.set_money(bill.tolerance_usd)
 
 
 class PartLine(Struct, frozen=True):
@@ -149,21 +143,17 @@ async def _stored(form: Form, files: list[FileStorage]) -> Bill:
     now = services().clock()
     amount, tolerance = (store.parse_usd(form.value(name), name) for name in ("amount", "tolerance"))
     since, until = store.parse_month(form.value("month")) if form.value("month").strip() else (None, None)
-    replaces, provider = form.value("replace") == "1", form.value("provider").strip() or None
+    terms, provider = store.Terms(tolerance, form.value("replace") == "1"), form.value("provider").strip() or None
     if bool(files) == (amount is not None):
         raise InvalidBill(details=(Detail("files", "Choose files of the vendor, or give the amount of an invoice."),))
     reports = await asyncio.to_thread(_read, files, provider, now, until)
     async with services().control.database.session() as session:
         if reports:
-            return await store.add_reports(
-                session, actor(), reports, now, since=since, until=until, tolerance_usd=tolerance, replaces=replaces
-            )
+            return await store.add_reports(session, actor(), reports, now, (since, until), terms)
         if provider is None or since is None or until is None or amount is None:
             missing = "provider" if provider is None else "month"
             raise InvalidBill(details=(Detail(missing, "An amount needs a vendor and a month."),))
-        return await store.add_amount(
-            session, actor(), provider, amount, since, until, now, tolerance_usd=tolerance, replaces=replaces
-        )
+        return await store.add_amount(session, actor(), provider, amount, (since, until), now, terms)
 
 
 def _read(files: list[FileStorage], provider: str | None, now: datetime, until: date | None) -> list[Report]:
@@ -185,7 +175,37 @@ _KINDS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".gz")
 
 async def _page(form: Form) -> BillsPage:
     async with services().control.database.session() as session:
-        return BillsPage(frame("admin_bills.bills"), await store.list_bills(session), form)
+        found = await store.list_bills(session)
+    async with services().cells.snapshots(None) as snapshots:
+        costs = await read_costs(snapshots, found[:MOST_COMPARED], services().clock())
+    return BillsPage(frame("admin_bills.bills"), _list(found, costs) if found else None, form)
+
+
+def _list(found: Sequence[Bill], costs: Mapping[UUID, Decimal]) -> Table:
+    def billed(bill: Bill) -> str:
+        return "counts only" if bill.amount_usd is None else formats.money(bill.amount_usd)
+
+    def computed(bill: Bill) -> str:
+        return formats.money(costs[bill.id]) if bill.id in costs else formats.NOTHING
+
+    def apart(bill: Bill) -> str | Cell:
+        if bill.amount_usd is None or bill.id not in costs:
+            return formats.NOTHING
+        by = bill.amount_usd - costs[bill.id]
+        if bill.tolerance_usd is None or abs(by) <= bill.tolerance_usd:
+            return formats.money_apart(by)
+        return Cell(text=formats.money_apart(by), dot="bad", aside=", above the tolerance")
+
+    def head(bill: Bill) -> Head:
+        return Head(name=bill.provider, note=_period(bill), url=url_for(".bill", bill_id=bill.id))
+
+    columns: tuple[Column[Bill], ...] = (
+        Column("Billed", billed, "number"),
+        Column("Computed", computed),
+        Column("Difference", apart, "number"),
+        Column("Added", _stored_by, "fold"),
+    )
+    return table_of("Vendor", head, columns, found)
 
 
 def _stored_by(bill: Bill) -> str:
