@@ -50,7 +50,7 @@ class AuditPage(Page, frozen=True):
     def changes(self, entry: AuditEntry) -> list[tuple[str, str, str]]:
         """Return field, before and after, of which one may be empty; a field that begins without a value is not shown."""
         before, after = entry.before or {}, entry.after or {}
-        names = (name for name in {**before, **after} if name in before or after[name] is not None)
+        names = (name for name in {**before, **after} if name in before or after[name] not in (None, []))
         return [
             (NAMES.get(name) or name.replace("_", " "), _shown(before, name), _shown(after, name)) for name in names
         ]

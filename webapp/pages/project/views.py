@@ -233,7 +233,7 @@ def _rows(views: Sequence[SavedView]) -> list[ViewRow]:
             name=view.name,
             page=REPORTS[view.page].label,
             url=REPORTS[view.page].saved_address(view.project_id, view.query),
-            saved=f"saved {formats.ago(view.created_at, now)} by {view.created_by}",
+            saved=f"{formats.ago(view.created_at, now)} by {view.created_by}",
             may_change=saved_views.may_change(actor(), view),
             form=_form(view),
         )
