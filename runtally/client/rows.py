@@ -116,7 +116,8 @@ class RunMaker:
     def _raw(self, row: dict[str, Any], link: Link) -> Any:  # noqa: ANN401  # A file holds any JSON value.
         value = value_at(row, link.column)
         if self._options.values and isinstance(value, str | int):
-            return self._options.values.get((link.column, str(value).strip()), value)
+            written = str(value).lower() if isinstance(value, bool) else str(value).strip()  # As JSON has it.
+            return self._options.values.get((link.column, written), value)
         return value
 
     def _convert(self, field: Field, value: object, unit: str | None) -> Any:  # noqa: ANN401  # As the field takes it.

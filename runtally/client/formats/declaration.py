@@ -57,6 +57,15 @@ def parsed(value: object) -> Any:  # noqa: ANN401  # JSON is of any type.
         return None
 
 
+def table(value: object) -> Row:
+    """Return an object, which as a map of Parquet's is a list of pairs; an empty one for all else."""
+    found = parsed(value)
+    try:
+        return dict(found or {})
+    except (TypeError, ValueError):
+        return {}
+
+
 def at(value: object, *names: str) -> Any:  # noqa: ANN401  # JSON is of any type.
     """Return what stands under these names, one inside the other; objects may be JSON within a text."""
     for name in names:

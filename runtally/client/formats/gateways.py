@@ -1,4 +1,4 @@
-"""Files of gateways, through which calls go: Helicone, LiteLLM and OpenRouter."""
+"""Files of those through whom calls go: Cursor, Helicone, LiteLLM and OpenRouter."""
 
 from collections.abc import Iterator
 
@@ -154,4 +154,34 @@ OPENROUTER_CALLS = Format(
 OPENROUTER_ACTIVITY = Format(
     "openrouter-activity", "OpenRouter's activity", frozenset({"date", "usage", "byokusageinference"}), _read_openrouter_day,
     known=frozenset({"requests", "prompttokens", "completiontokens", "reasoningtokens"}), is_of_sums=True,
+)  # fmt: skip
+
+
+def _read_cursor(row: Row) -> Iterator[Row]:
+    """What the dashboard of Cursor exports. Its three columns of input are beside each other, as the total says, whatever their names say."""
+    plain, written, read = (
+        count(row.get(name)) or 0 for name in ("inputwocachewrite", "inputwcachewrite", "cacheread")
+    )
+    kind = str(row.get("kind") or "")
+    has_failed = kind.startswith(("Errored", "Aborted"))
+    yield filled(
+        provider="cursor",
+        model=row.get("model"),
+        timestamp=row.get("date"),
+        status="error" if has_failed else "success",
+        errorCode=kind.partition(",")[0].lower() if has_failed else None,
+        inputTokens=plain + written + read or None,
+        cachedInputTokens=read or None,
+        cacheWriteTokens=written or None,
+        outputTokens=count(row.get("outputtokens")),
+        # It may be a word, such as Included.
+        costUSD=number(str(row.get("cost")).lstrip("$")) or None,
+        userId=row.get("user"),
+        metadata=filled(kind=kind),
+    )
+
+
+CURSOR = Format(
+    "cursor", "Cursor's usage", frozenset({"date", "inputwcachewrite", "inputwocachewrite", "cacheread"}), _read_cursor,
+    known=frozenset({"outputtokens", "totaltokens", "cost"}),
 )  # fmt: skip

@@ -58,6 +58,7 @@ FORMATS: Mapping[str, Format] = {
         tracers.PHOENIX,
         tracers.WEAVE,
         gateways.HELICONE,
+        gateways.CURSOR,
         gateways.OPENROUTER_CALLS,
         gateways.OPENROUTER_ACTIVITY,
         batches.OPENAI_BATCH,

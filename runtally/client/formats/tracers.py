@@ -16,10 +16,11 @@ from runtally.client.formats.declaration import (
     moment,
     number,
     parsed,
+    table,
 )  # fmt: skip
 from runtally.vendor_usage import tier_of, tokens_of
 
-_LANGFUSE_CALLS = frozenset({"GENERATION", "EMBEDDING"})
+_LANGFUSE_CALLS = ("GENERATION", "EMBEDDING")
 
 
 def _read_langfuse(row: Row) -> Iterator[Row]:
@@ -30,7 +31,7 @@ def _read_langfuse(row: Row) -> Iterator[Row]:
     """
     if row.get("type") not in _LANGFUSE_CALLS:
         return
-    usage = parsed(row.get("usagedetails")) or {}
+    usage = table(row.get("usagedetails"))
     parts = {name: count(value) or 0 for name, value in usage.items() if name != "total"}
     has_failed = row.get("level") == "ERROR"
     start, first = row.get("starttime"), number(row.get("timetofirsttoken")) * 1000
@@ -77,7 +78,7 @@ def _read_langsmith(row: Row) -> Iterator[Row]:
     """LangSmith's runs: those of the type `llm` are calls; a chain repeats the sums of its calls."""
     if row.get("runtype") != "llm":
         return
-    about = parsed(at(row.get("extra"), "metadata")) or {}
+    about = table(at(row.get("extra"), "metadata"))
     start = row.get("starttime")
     # LangChain's counts under other names.
     usage = {
@@ -115,7 +116,7 @@ LANGSMITH = Format(
 )  # fmt: skip
 
 
-_MLFLOW_CALLS = frozenset({"CHAT_MODEL", "LLM", "EMBEDDING"})
+_MLFLOW_CALLS = ("CHAT_MODEL", "LLM", "EMBEDDING")
 
 
 def _read_mlflow(row: Row) -> Iterator[Row]:
@@ -130,9 +131,9 @@ def _read_mlflow(row: Row) -> Iterator[Row]:
         if parsed(at(span, "attributes", "mlflow.spanType")) in _MLFLOW_CALLS
     ]
     # A call of Gemini is two spans, one inside the other, as is one of a framework around an SDK.
-    outer = {at(span, "parent_span_id") for span in calls}
+    outer = {str(at(span, "parent_span_id")) for span in calls}
     for span in calls:
-        if at(span, "span_id") in outer:
+        if str(at(span, "span_id")) in outer:
             continue
         attributes = at(span, "attributes")
         usage = parsed(at(attributes, "mlflow.chat.tokenUsage"))
@@ -169,14 +170,14 @@ MLFLOW = Format(
 )  # fmt: skip
 
 
-_POSTHOG_CALLS = frozenset({"$ai_generation", "$ai_embedding"})
+_POSTHOG_CALLS = ("$ai_generation", "$ai_embedding")
 
 
 def _read_posthog(row: Row) -> Iterator[Row]:
     """PostHog's events: those of the kinds `$ai_generation` and `$ai_embedding` are calls, and `$ai_usage` has the vendor's own counts."""
     if row.get("event") not in _POSTHOG_CALLS:
         return
-    about = parsed(row.get("properties")) or {}
+    about = table(row.get("properties"))
     took, ended = about.get("$ai_latency"), moment(row.get("timestamp"))
     has_failed = bool(about.get("$ai_is_error"))
     yield filled(
@@ -220,7 +221,7 @@ POSTHOG = Format(
 
 def _read_braintrust(row: Row) -> Iterator[Row]:
     """Braintrust's spans: those of the type `llm` are calls. A failed one may have neither an error nor counts."""
-    metrics, about = parsed(row.get("metrics")) or {}, parsed(row.get("metadata")) or {}
+    metrics, about = table(row.get("metrics")), table(row.get("metadata"))
     if at(row.get("spanattributes"), "type") != "llm":
         return
     long, short = (count(metrics.get(f"prompt_cache_creation_{kind}_tokens")) or 0 for kind in ("1h", "5m"))
@@ -254,7 +255,7 @@ def _read_opik(row: Row) -> Iterator[Row]:
     """Opik's spans: those of the type `llm` are calls. The vendor's own counts are in `metadata`, or flattened in `usage`."""
     if row.get("type") != "llm":
         return
-    usage = parsed(row.get("usage")) or {}
+    usage = table(row.get("usage"))
     error = at(row.get("errorinfo"), "exception_type")
     yield filled(
         **{
@@ -289,7 +290,7 @@ def _read_phoenix(row: Row) -> Iterator[Row]:
     def of(name: str) -> object:
         return row.get(squashed(f"attributes.{name}")) or at(attributes, name)
 
-    if row.get("spankind") not in {"LLM", "EMBEDDING"}:
+    if row.get("spankind") not in ("LLM", "EMBEDDING"):
         return
     has_failed = row.get("statuscode") == "ERROR"
     began = moment(row.get("starttime"))
@@ -344,7 +345,7 @@ def _read_weave(row: Row) -> Iterator[Row]:
     yield filled(
         **{"serviceTier": tier_of(at(row.get("output"), "service_tier")), **tokens_of(usage)},
         runId=row.get("id"),
-        provider=maker if maker in _WEAVE_VENDORS else None,
+        provider=maker if str(maker) in _WEAVE_VENDORS else None,
         # A failed call has no usage.
         model=model or at(row.get("inputs"), "model"),
         timestamp=row.get("startedat"),

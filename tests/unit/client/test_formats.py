@@ -422,6 +422,37 @@ CALLS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
             }
         ],
     ),
+    "cursor": (
+        {
+            "Date": "2026-11-25T10:00:00.000Z",
+            "User": "u1",
+            "Kind": "Included",
+            "Model": "claude-4.6-opus",
+            "Max Mode": "Yes",
+            "Input (w/ Cache Write)": "160882",
+            "Input (w/o Cache Write)": "7025",
+            "Cache Read": "2117021",
+            "Output Tokens": "13340",
+            "Total Tokens": "2298268",
+            "Cost": "$14.79",
+        },
+        [
+            {
+                "runId": "row-9c7754a2e67220d2a8d9d2fd",
+                "provider": "cursor",
+                "model": "claude-4.6-opus",
+                "timestamp": "2026-11-25T10:00:00Z",
+                "status": "success",
+                "inputTokens": 2_284_928,
+                "outputTokens": 13_340,
+                "cachedInputTokens": 2_117_021,
+                "cacheWriteTokens": 160_882,
+                "costUSD": 14.79,
+                "userId": "u1",
+                "metadata": {"kind": "Included"},
+            }
+        ],
+    ),
     "openrouter-calls": (
         {
             "generation_id": "gen-1",
@@ -1011,6 +1042,26 @@ def test_a_count_that_is_none_is_refused_and_never_rounded(given: object, messag
     row = CALLS["helicone"][0] | {"prompt_tokens": given}
     with pytest.raises(RowRejected, match=message):
         runs_of(row)
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("odd", [[["input", 5]], [5], {"a": {}}, "text", 5, True, None], ids=repr)
+def test_a_row_of_other_types_is_refused_or_read(name: str, odd: object) -> None:
+    row = CALLS[name][0]
+    outcomes: list[object] = []
+    for column in row:
+        maker = a_maker({**row, column: odd}, format=name)
+        try:
+            outcomes.append(len(list(maker.runs_of({**row, column: odd}))))
+        except RowRejected as refused:
+            outcomes.append(str(refused))
+    assert len(outcomes) == len(row)
+
+
+def test_a_map_of_parquet_is_an_object() -> None:
+    row, expected = CALLS["langfuse"]
+
+    assert runs_of({**row, "usage_details": [list(pair) for pair in row["usage_details"].items()]}) == expected
 
 
 def test_an_answer_from_litellms_cache_costs_nothing() -> None:

@@ -224,6 +224,12 @@ def test_values_are_translated_and_may_be_emptied() -> None:
     assert (run.status, run.error_code) == ("error", None)
 
 
+def test_what_json_calls_true_or_false_is_translated() -> None:
+    maker = a_maker(links=["success=status"], values=["success:true=success", "success:false=error"])
+
+    assert [maker.run_of(a_row(success=given)).status for given in (True, False)] == ["success", "error"]
+
+
 def test_constants_win_over_the_row_and_defaults_only_fill_gaps() -> None:
     maker = a_maker(constants=["provider=mine"], fallbacks=["model=unknown", "errorCode=none-said"])
 
