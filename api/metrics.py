@@ -153,26 +153,21 @@ async def get_metrics() -> ResponseReturnValue:
     demand(actor(), Scope.METRICS_READ, project_id)
     window = Window.of(range_, services().clock(), interval)
     question = Question(
-        window,
-        RunFilter(project_id=project_id),
-        by=BY_MODEL,
-        measures=MEASURES,
-        latencies=LatencyDetail.BUCKETS,
-        most_groups=MOST_GROUPS,
+        window, RunFilter(project_id=project_id), BY_MODEL, MEASURES, LatencyDetail.BUCKETS, most=MOST_GROUPS
     )
     async with services().cells.snapshots(project_id) as snapshots:
         reader = UsageReader(snapshots, window.now, project_id, window.start)
         summary = await reader.summary(question)
-        costs = [await _costs(reader, summary, question, dimension) for dimension in BY_MODEL]
+        costs = [await _costs(reader, summary, question.filter, dimension) for dimension in BY_MODEL]
     return reply(_answer(_times(window.start, window.interval, window.length), summary, *costs))
 
 
 async def _costs(
-    reader: UsageReader, summary: Summary, question: Question, dimension: Dimension
+    reader: UsageReader, summary: Summary, run_filter: RunFilter, dimension: Dimension
 ) -> dict[str, UsDollars]:
     """Return the cost of each provider or model; of very many, that of the dearest and that of all others."""
     if summary.is_folded:
-        summary = await read_totals(reader, question.window, question.filter, (dimension,), limit=MOST_GROUPS)
+        summary = await read_totals(reader, summary.window, run_filter, (dimension,), limit=MOST_GROUPS)
     return {
         OTHER_NAME if name == OTHER else name: as_json(totals.cost_usd)
         for name, totals in summary.list_by(dimension).items()

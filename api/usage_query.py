@@ -1,4 +1,4 @@
-"""The query of `GET /api/usage`: its parameters and constraints, and the `GroupQuestion` made of them."""
+"""The query of `GET /api/usage`: its parameters and constraints, and the `Question` made of them."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -18,9 +18,9 @@ from runtally.fields import camel, parse_whole
 from runtally.runs.cost_lines import LINE
 from runtally.usage.dimensions import DIMENSIONS, METADATA, Dimension, dimension_named
 from runtally.usage.filter import NAMES, Outcome, RunFilter
-from runtally.usage.plan import GroupQuestion
-from runtally.usage.timeline import MAX_BUCKETS, BucketWidth, NamedRange, Timeline
-from runtally.usage.window import LAST, TimeSpan
+from runtally.usage.plan import LatencyDetail, Question
+from runtally.usage.timeline import MAX_BUCKETS, BucketWidth, Timeline, TimeSpan
+from runtally.usage.window import LAST, NamedRange
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
@@ -102,7 +102,7 @@ class UsageQuery(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
 class UsageRequest:
     """A valid query of `GET /api/usage`."""
 
-    question: GroupQuestion
+    question: Question
     group_by: tuple[str, ...]
     """The names of the dimensions as the query spells them, which may be `metadata.env` for `metadata.environment`."""
     has_lines: bool
@@ -134,13 +134,15 @@ def read_request(args: "MultiDict[str, str]", project_id: str | None, now: datet
             "Correct the parameters listed in details; /docs lists all there are.", details=tuple(details)
         )
     try:
-        timeline = Timeline.of(span, width, now)
+        timeline = Timeline.in_buckets(span, width, now)
     except ValueError:
         must = f"must be long enough that there are at most {MAX_BUCKETS:,} buckets"
         raise InvalidPayload(
             "Ask for longer buckets, or for a shorter time.", details=(Detail("bucketWidth", must),)
         ) from None
-    question = GroupQuestion(timeline, run_filter.replace(project_id=project_id), by, limit=limit)
+    question = Question(
+        timeline, run_filter.replace(project_id=project_id), by, latencies=LatencyDetail.BUCKETS, limit=limit
+    )
     seconds = tuple(int(at.timestamp()) for at in span)
     suffix = "" if "start" in args else f"-{seconds[0]}-{seconds[1]}"
     names = tuple(args.getlist("groupBy"))

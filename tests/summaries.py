@@ -9,7 +9,7 @@ from runtally.db.database import Connection
 from runtally.usage.dimensions import BY_MODEL
 from runtally.usage.filter import ALL_RUNS, RunFilter
 from runtally.usage.memo import DayMemo
-from runtally.usage.plan import LatencyDetail, Question
+from runtally.usage.plan import STANDARD, LatencyDetail, Question
 from runtally.usage.read import project_report
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import ProjectReport
@@ -47,7 +47,7 @@ def made_summary(
     return Summary(
         window,
         BY_MODEL,
-        bar,
+        window.in_buckets_of(bar),
         buckets=group_sum(((one.bucket - window.start) // window.interval, one.totals) for one in slices),
         groups=group_sum(((one.provider, one.model), one.totals) for one in slices),
         slices=group_sum(
@@ -76,7 +76,7 @@ async def read_summary(  # noqa: PLR0913  # What is read, and with what.
     """Read what runs of a project, or of all with None, came to in each bucket of a window."""
     reader = UsageReader.of_page(Snapshots.of(connection, memo or DayMemo(0)), window, project_id)
     run_filter = run_filter.replace(project_id=project_id)
-    question = Question(window, run_filter, by=BY_MODEL, bar=window.interval, latencies=latencies)
+    question = Question(window, run_filter, BY_MODEL, STANDARD, latencies, bars=window)
     return await reader.summary(question)
 
 

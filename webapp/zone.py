@@ -13,7 +13,8 @@ from quart import request
 
 from api.current import services
 from runtally.clock import next_month, zone_named
-from runtally.usage.window import CustomRange, Range, TimeSpan, Window
+from runtally.usage.timeline import TimeSpan
+from runtally.usage.window import CustomRange, Range, Window
 
 COOKIE = "zone"
 """The cookie with the zone of the browser, which its script keeps."""

@@ -21,7 +21,7 @@ from runtally.models.budget import BudgetPeriod
 from runtally.models.team import NO_TEAMS, Teams
 from runtally.money import as_json, plain
 from runtally.names import LiveNames
-from runtally.usage.window import floor
+from runtally.usage.timeline import floor
 
 MOST_LISTED = 10
 """The most values that a text lists; the document has all of them."""

@@ -19,7 +19,7 @@ from runtally.models.rollup import GRAINS
 from runtally.money import as_json, plain
 from runtally.usage.dimensions import OTHER_NAME
 from runtally.usage.sums.tables import SLICES, TOTALS
-from runtally.usage.window import floor
+from runtally.usage.timeline import floor
 
 QUIET: Final = HOUR
 MOST_NAMED: Final = 1_000

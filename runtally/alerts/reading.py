@@ -16,7 +16,7 @@ from runtally.clock import HOUR
 from runtally.db.database import Connection
 from runtally.fields import is_of_several, is_team
 from runtally.models.team import Teams
-from runtally.usage.window import floor
+from runtally.usage.timeline import floor
 
 COSTLIEST: Final = 3
 """The models of an unusual hour that an alert names."""

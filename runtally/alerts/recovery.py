@@ -19,7 +19,7 @@ from runtally.budgets import queries
 from runtally.clock import HOUR
 from runtally.db.database import Connection
 from runtally.models.alert import AlertKind
-from runtally.usage.window import TimeSpan, floor
+from runtally.usage.timeline import TimeSpan, floor
 
 
 @dataclass(slots=True)

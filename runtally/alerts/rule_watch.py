@@ -29,11 +29,10 @@ from runtally.models.rollup import GRAINS
 from runtally.usage.filter import RunFilter
 from runtally.usage.groups.groups import GroupAnswer, Sums, read_groups
 from runtally.usage.groups.rows import GroupRowReader
-from runtally.usage.plan import GroupQuestion, LatencyDetail
+from runtally.usage.plan import LatencyDetail, Question
 from runtally.usage.sums.tables import SLICES
-from runtally.usage.timeline import BucketWidth, Timeline
+from runtally.usage.timeline import BucketWidth, Timeline, TimeSpan, floor
 from runtally.usage.totals import NO_RUNS, totals_reader
-from runtally.usage.window import TimeSpan, floor
 
 MEASURES = ("runs", "errors", "timeouts", "input_tokens", "cached_input_tokens")
 
@@ -163,7 +162,7 @@ async def read_usual(
         return []
     first, last = min(hour for _, hour in judged), max(hour for _, hour in judged)
     since = first - timedelta(weeks=WEEKS) - HOUR
-    timeline = Timeline.of(TimeSpan(since, last + HOUR), BucketWidth.HOUR, now)
+    timeline = Timeline.in_buckets(TimeSpan(since, last + HOUR), BucketWidth.HOUR, now)
     has_latencies = any(rule.kind is AlertKind.LATENCY for rule, _ in judged)
     answer = await _read(connection, judged[0][0].project_id, timeline, has_latencies=has_latencies)
     if answer is None:
@@ -181,7 +180,7 @@ async def _read(
     """Read a project's summary over a time; None if stored sums cannot answer it."""
     run_filter = RunFilter(project_id=project_id)
     detail = LatencyDetail.BUCKETS if has_latencies else LatencyDetail.NONE
-    question = GroupQuestion(timeline, run_filter, (), MEASURES, latencies=detail)
+    question = Question(timeline, run_filter, (), MEASURES, latencies=detail)
     try:
         return await read_groups([GroupRowReader.over(connection)], question)
     except DimensionNotTracked:

@@ -17,7 +17,7 @@ from runtally.alerts.week import WEEK
 from runtally.clock import HOUR
 from runtally.models.alert import AlertKind
 from runtally.usage.groups.groups import Sums
-from runtally.usage.window import TimeSpan
+from runtally.usage.timeline import TimeSpan
 
 WEEKS = 4
 AROUND = (-HOUR, timedelta(0), HOUR)

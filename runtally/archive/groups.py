@@ -12,9 +12,9 @@ from runtally.db.database import Connection
 from runtally.models.measures import columns_over_runs, measures_named
 from runtally.usage.conditions import ArchiveConditions
 from runtally.usage.groups.slices import INPUTS, SliceKey, names_of, read_group, value_columns
-from runtally.usage.plan import GroupQuestion, Plan
+from runtally.usage.plan import Plan, Question
 from runtally.usage.sketch import LATENCY
-from runtally.usage.window import TimeSpan
+from runtally.usage.timeline import TimeSpan
 
 
 class ArchivedGroupReader:
@@ -23,13 +23,13 @@ class ArchivedGroupReader:
     def __init__(self, runs: ArchivedRuns) -> None:
         self._runs = runs.of_one_reader()
 
-    async def missing_in(self, connection: Connection, question: GroupQuestion, span: TimeSpan) -> int:
+    async def missing_in(self, connection: Connection, question: Question, span: TimeSpan) -> int:
         """Count the runs of a span's days that are neither in the database nor in the archive."""
         until = start_of_day(span.until - timedelta(microseconds=1)) + DAY
         return await self._runs.missing(connection, question.filter.project_id, start_of_day(span.since), until)
 
     async def slices(
-        self, connection: Connection, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]
+        self, connection: Connection, question: Question, plan: Plan, spans: Sequence[TimeSpan]
     ) -> Sequence[Sequence[Any]]:
         """Read the sums of each bucket and group."""
         found = ArchiveConditions()
@@ -40,7 +40,7 @@ class ArchivedGroupReader:
         return await self._runs.ask(await self._files(connection, question, spans), sql, found.values)
 
     async def latencies(
-        self, connection: Connection, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]
+        self, connection: Connection, question: Question, plan: Plan, spans: Sequence[TimeSpan]
     ) -> dict[SliceKey, Counter[int]]:
         """Count the latencies of each bucket and group."""
         found = ArchiveConditions()
@@ -56,9 +56,7 @@ class ArchivedGroupReader:
             counts[number, read_group(group)][latency] += runs
         return counts
 
-    async def _files(
-        self, connection: Connection, question: GroupQuestion, spans: Sequence[TimeSpan]
-    ) -> list[KeptFile]:
+    async def _files(self, connection: Connection, question: Question, spans: Sequence[TimeSpan]) -> list[KeptFile]:
         found: dict[str, KeptFile] = {}
         for span in spans:
             files = await self._runs.files_in(connection, question.filter.project_id, *span)
@@ -66,7 +64,7 @@ class ArchivedGroupReader:
         return list(found.values())
 
 
-def _runs_sql(conditions: ArchiveConditions, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]) -> str:
+def _runs_sql(conditions: ArchiveConditions, question: Question, plan: Plan, spans: Sequence[TimeSpan]) -> str:
     """SQL of the runs of some spans, each with the number of its bucket and its values; once for each value of a list."""
     starts = question.timeline.starts
     number, of_starts = "0 AS number", ""

@@ -25,10 +25,9 @@ from runtally.usage.filter import ALL_RUNS, RunFilter
 from runtally.usage.groups.groups import read_groups
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.overview.project_queries import select_dropped_before
-from runtally.usage.plan import GroupQuestion, LatencyDetail
+from runtally.usage.plan import Question
 from runtally.usage.snapshots import Snapshots
-from runtally.usage.timeline import BucketWidth, Timeline
-from runtally.usage.window import TimeSpan
+from runtally.usage.timeline import BucketWidth, Timeline, TimeSpan
 
 Days = dict[date, list[PricedAlike]]
 _MOST_MODELS = 10_000
@@ -82,7 +81,7 @@ async def read_costs(snapshots: Snapshots, bills: Sequence[Bill], now: datetime)
         since, until = (datetime.combine(day, time(), UTC) for day in days)
         timeline = Timeline.whole(TimeSpan(since, until), now)
         measures = ("cost_usd", "runs")
-        question = GroupQuestion(timeline, ALL_RUNS, (PROVIDER,), measures, _MOST_MODELS, latencies=LatencyDetail.NONE)
+        question = Question(timeline, ALL_RUNS, (PROVIDER,), measures, limit=_MOST_MODELS)
         answer = await read_groups(readers, question)
         found = {group[0]: sums.totals.cost_usd for (_, group), sums in answer.slices.items()}
         costs |= {bill.id: found.get(bill.provider, Decimal(0)) for bill in in_utc if (bill.since, bill.until) == days}
@@ -100,18 +99,17 @@ def _spans(bill: Bill, rows: Sequence[BillRow]) -> dict[date, TimeSpan]:
     return {day: TimeSpan(start, starts[day + DAY]) for day, start in starts.items() if day < bill.until}
 
 
-def _question(provider: str, since: datetime, until: datetime, now: datetime) -> GroupQuestion:
-    return GroupQuestion(
-        Timeline.of(TimeSpan(since, until), BucketWidth.DAY, now),
+def _question(provider: str, since: datetime, until: datetime, now: datetime) -> Question:
+    return Question(
+        Timeline.in_buckets(TimeSpan(since, until), BucketWidth.DAY, now),
         RunFilter(provider=provider),
         (PROVIDER, MODEL),
         limit=_MOST_MODELS,
-        latencies=LatencyDetail.NONE,
     )
 
 
 async def _read_runs(
-    snapshots: Snapshots, control: Connection, question: GroupQuestion, discounts: Sequence[Discount], days: Days
+    snapshots: Snapshots, control: Connection, question: Question, discounts: Sequence[Discount], days: Days
 ) -> None:
     """Read all days at once, or each by itself where they have too many runs together."""
     try:
@@ -121,14 +119,16 @@ async def _read_runs(
         if len(timeline.starts) == 1:
             raise
         for start in timeline.starts:
-            one = replace(question, timeline=Timeline.of(TimeSpan(start, start + DAY), BucketWidth.DAY, timeline.now))
+            one = replace(
+                question, timeline=Timeline.in_buckets(TimeSpan(start, start + DAY), BucketWidth.DAY, timeline.now)
+            )
             await _read_runs(snapshots, control, one, discounts, days)
         return
     for row in priced_alike:
         days[question.timeline.starts[row.number].date()].append(row)
 
 
-async def _read_sums(snapshots: Snapshots, question: GroupQuestion) -> Iterator[tuple[date, PricedAlike]]:
+async def _read_sums(snapshots: Snapshots, question: Question) -> Iterator[tuple[date, PricedAlike]]:
     answer = await read_groups([GroupRowReader.of(snapshot) for snapshot in snapshots.every], question)
     return (
         (

@@ -15,7 +15,7 @@ from runtally.models.budget import BudgetPeriod
 from runtally.models.rollup import ALL_PROJECTS_KEY, GRAINS, TOTAL_GRAINS
 from runtally.models.team import NO_TEAMS, Teams
 from runtally.usage.sums.tables import TOTALS
-from runtally.usage.window import floor
+from runtally.usage.timeline import floor
 
 # The pace begins with a bucket of this length, which is kept for ever; months begin with one of a day.
 _GRAIN = GRAINS[-1].minutes

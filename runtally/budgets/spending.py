@@ -18,7 +18,7 @@ from runtally.usage.dimensions import OTHER
 from runtally.usage.groups.groups import read_groups
 from runtally.usage.groups.queries import select_tracked
 from runtally.usage.groups.rows import GroupRowReader
-from runtally.usage.plan import GroupQuestion, LatencyDetail
+from runtally.usage.plan import Question
 from runtally.usage.timeline import Timeline
 
 MOST_VALUES = 1_000
@@ -179,11 +179,11 @@ def _as_one(terms: BudgetTerms, names: LiveNames, spendings: Sequence[Spending])
     return tuple(sorted(found.values(), key=lambda one: -one.spent_usd))
 
 
-def _question(terms: BudgetTerms, now: datetime) -> GroupQuestion:
+def _question(terms: BudgetTerms, now: datetime) -> Question:
     by = (terms.key,) if terms.is_each and terms.key else ()
     timeline = Timeline.whole(terms.span(now), now)
     measures = (*_MEASURES, "partly_priced") if terms.of_all_runs else _MEASURES
-    return GroupQuestion(timeline, terms.filter, by, measures, limit=MOST_VALUES + 1, latencies=LatencyDetail.NONE)
+    return Question(timeline, terms.filter, by, measures, limit=MOST_VALUES + 1)
 
 
 def least_to_alert_usd(terms: BudgetTerms) -> Decimal | None:

@@ -15,7 +15,7 @@ from runtally.models.rollup import GRAINS
 from runtally.money import in_proportion, plain
 from runtally.usage.dimensions import METADATA, Dimension, dimension_named
 from runtally.usage.filter import RunFilter
-from runtally.usage.window import TimeSpan, floor
+from runtally.usage.timeline import TimeSpan, floor
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from runtally.runs.run_groups import GroupKind, RunGroup, select_figures
 from runtally.usage.conditions import Conditions
 from runtally.usage.filter import Outcome, RunFilter
 from runtally.usage.reader import UsageReader
-from runtally.usage.window import TimeSpan, Window
+from runtally.usage.timeline import TimeSpan
+from runtally.usage.window import Window
 
 # A run without a cost has nothing to compare.
 _SELECT_REPORTED = """

@@ -20,12 +20,11 @@ from runtally.usage.dimensions import SESSION
 from runtally.usage.filter import RunFilter
 from runtally.usage.groups.groups import read_groups, read_values, read_whole_latencies
 from runtally.usage.groups.rows import MAX_RUNS_READ, GroupRowReader
-from runtally.usage.plan import GroupQuestion, LatencyDetail
+from runtally.usage.plan import Question
 from runtally.usage.sketch import Latencies, percentiles_of_all
 from runtally.usage.snapshots import Snapshots
-from runtally.usage.timeline import Timeline
+from runtally.usage.timeline import Timeline, TimeSpan
 from runtally.usage.totals import Totals
-from runtally.usage.window import TimeSpan
 
 SAMPLED_RUNS = 2_000
 """Enough for a spread that is off by a few percent; each thousand takes 3 ms of a page."""
@@ -149,7 +148,7 @@ def difference(figure: Figure, first: ComparedRuns, second: ComparedRuns) -> Dif
 
 async def read_runs(snapshots: Snapshots, run_filter: RunFilter, timeline: Timeline) -> ComparedRuns:
     """Read the sums of a project's runs over a time. Raises `DimensionNotTracked` without stored sums if there are too many runs."""
-    question = GroupQuestion(timeline.as_one_bucket(), run_filter, latencies=LatencyDetail.NONE)
+    question = Question(timeline.as_one_bucket(), run_filter)
     [snapshot] = snapshots.every
     reader = GroupRowReader.of(snapshot)
     totals = (await read_groups([reader], question)).total

@@ -15,8 +15,8 @@ from runtally.units import COUNT_COLUMNS, FURTHER, FURTHER_UNITS, TOKEN_KINDS, W
 from runtally.usage.conditions import Conditions, runs_during
 from runtally.usage.dimensions import OTHER
 from runtally.usage.groups.slices import OTHERS, named_sql, names_of, number_sql, read_group, value_columns
-from runtally.usage.plan import Group, GroupQuestion
-from runtally.usage.window import TimeSpan
+from runtally.usage.plan import Group, Question
+from runtally.usage.timeline import TimeSpan
 
 _KEY = ("number", "entry", "project", "provider", "period", "tier", "region", "moment", "length", "single", "known")
 """What decides the price of a run, besides the values of its groups; `single` is its own where it is added to no other."""
@@ -70,7 +70,7 @@ Units: TypeAlias = dict[str, int | float]
 
 
 async def select_priced_alike(
-    connection: Connection, question: GroupQuestion, span: TimeSpan, varying: Varying, most: int
+    connection: Connection, question: Question, span: TimeSpan, varying: Varying, most: int
 ) -> list[PricedAlike] | None:
     """Read the sums of a span's runs; None for more rows than `most`."""
     found = Conditions()
@@ -124,7 +124,7 @@ def _number(count: Decimal) -> int | float:
     return int(count) if count == int(count) else float(count)
 
 
-def _runs_sql(found: Conditions, question: GroupQuestion, span: TimeSpan, varying: Varying) -> str:
+def _runs_sql(found: Conditions, question: Question, span: TimeSpan, varying: Varying) -> str:
     """SQL of the runs of a span with the columns of `_KEY`, the values of their groups and their counts."""
     columns, joined, _ = value_columns(found, question.by)
     starts = found.value(list(question.timeline.starts), "timestamptz[]")

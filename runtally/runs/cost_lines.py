@@ -28,7 +28,7 @@ from runtally.usage.groups.queries import count_runs
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.groups.slices import SliceKey
 from runtally.usage.overview.project_queries import select_dropped_before
-from runtally.usage.plan import Group, GroupQuestion, LatencyDetail
+from runtally.usage.plan import Group, LatencyDetail, Question
 from runtally.usage.snapshots import Snapshot, Snapshots
 from runtally.usage.totals import Totals, group_sum
 
@@ -106,7 +106,7 @@ class GroupLines:
 class CostLines:
     """The lines of groups over a whole time range and in each of its buckets."""
 
-    question: GroupQuestion
+    question: Question
     groups: Mapping[Group, GroupLines]
     """The most expensive group first, all that have none of their own last."""
     slices: Mapping[SliceKey, GroupLines]
@@ -120,7 +120,7 @@ class CostLines:
         return found
 
 
-async def read_cost_lines(snapshots: Snapshots, control: Connection, question: GroupQuestion) -> CostLines:
+async def read_cost_lines(snapshots: Snapshots, control: Connection, question: Question) -> CostLines:
     """Answer which lines the costs of a question's runs consist of; its measures and its rank say nothing here.
 
     Raises `DimensionNotTracked` where too many runs would have to be read, or runs that are not kept.
@@ -136,21 +136,21 @@ async def read_cost_lines(snapshots: Snapshots, control: Connection, question: G
     return _answer(question, rows, stored, partial(_add_lines, entries=entries, discounts=discounts))
 
 
-async def with_names(snapshots: Snapshots, question: GroupQuestion) -> GroupQuestion:
+async def with_names(snapshots: Snapshots, question: Question) -> Question:
     """Return the question with the names of the dearest groups, so that all others are read as one.
 
     It is left as it is where no groups are left over, and where nobody knows the dearest without reading too many runs.
     """
     readers = [GroupRowReader.of(snapshot) for snapshot in snapshots.every]
     try:
-        ranked = await read_highest(readers, replace(question, latencies=LatencyDetail.NONE))
+        ranked = await read_highest(readers, question)
     except DimensionNotTracked:
         return question
     return replace(question, named=ranked[: question.limit]) if len(ranked) > question.limit else question
 
 
 async def read_priced_alike(
-    snapshots: Snapshots, control: Connection, question: GroupQuestion, discounts: Iterable[Discount]
+    snapshots: Snapshots, control: Connection, question: Question, discounts: Iterable[Discount]
 ) -> list[PricedAlike]:
     """Add up the runs of each bucket and group that one price holds for. Raises `DimensionNotTracked` where there are too many."""
     varying = _varying(await select_variants(control), discounts)
@@ -160,13 +160,11 @@ async def read_priced_alike(
     return [row for of_one in found for row in of_one]
 
 
-async def _rows(snapshot: Snapshot, question: GroupQuestion, varying: Varying, *, is_added: bool) -> list[PricedAlike]:
+async def _rows(snapshot: Snapshot, question: Question, varying: Varying, *, is_added: bool) -> list[PricedAlike]:
     """Read the sums of a database; those of closed days are in the memo."""
     reader = GroupRowReader.of(snapshot)
     # Everything that the sums do not depend on.
-    asked = GroupQuestion(
-        question.timeline, question.filter, question.by, named=question.named, latencies=LatencyDetail.NONE
-    )
+    asked = Question(question.timeline, question.filter, question.by, named=question.named)
     rows: list[PricedAlike] = []
     for part in await parts_of(reader, asked, is_added=is_added):
         of_part = replace(asked, timeline=part.timeline)
@@ -174,7 +172,7 @@ async def _rows(snapshot: Snapshot, question: GroupQuestion, varying: Varying, *
     return rows
 
 
-async def _read(reader: GroupRowReader, question: GroupQuestion, varying: Varying) -> list[PricedAlike]:
+async def _read(reader: GroupRowReader, question: Question, varying: Varying) -> list[PricedAlike]:
     span = question.timeline.span
     is_little = (
         reader.days is not None and reader.days.since <= span.since and reader.days.runs_in(span) <= MAX_RUNS_READ
@@ -242,13 +240,13 @@ def _add_lines(
         lines.add(CHANGED, rest)
 
 
-async def lacks_runs(connection: Connection, question: GroupQuestion) -> bool:
+async def lacks_runs(connection: Connection, question: Question) -> bool:
     """Return whether runs of a question's time are in the database no more."""
     before = await select_dropped_before(connection, question.filter.project_id)
     return before is not None and question.timeline.span.since < before
 
 
-async def _stored(snapshots: Snapshots, question: GroupQuestion) -> Mapping[SliceKey, Totals]:
+async def _stored(snapshots: Snapshots, question: Question) -> Mapping[SliceKey, Totals]:
     """Read the sums of all runs, also those that are not kept. Raises `DimensionNotTracked`."""
     if not question.is_of_models:
         raise DimensionNotTracked(
@@ -261,7 +259,7 @@ async def _stored(snapshots: Snapshots, question: GroupQuestion) -> Mapping[Slic
 
 
 def _answer(
-    question: GroupQuestion,
+    question: Question,
     rows: Sequence[PricedAlike],
     stored: Mapping[SliceKey, Totals],
     add_lines: Callable[[GroupLines, PricedAlike], None],

@@ -14,7 +14,8 @@ from runtally.usage.conditions import Conditions
 from runtally.usage.dimensions import OTHER
 from runtally.usage.filter import Outcome, Period, RunFilter
 from runtally.usage.reader import UsageReader
-from runtally.usage.window import TimeSpan, Window
+from runtally.usage.timeline import TimeSpan
+from runtally.usage.window import Window
 
 TIMEOUT = "timeout"
 """The kind of runs that timed out without an error code."""
@@ -233,7 +234,7 @@ async def read_failures(connection: Connection, project_id: str, window: Window)
     )
     since = await find_bound(connection, failed, window.now, MAX_FAILED_RUNS)
     span = TimeSpan(since or window.start, window.until)
-    failures = await select_failures(connection, project_id, span, window.buckets, kinds=MAX_KINDS, groups=MAX_GROUPS)
+    failures = await select_failures(connection, project_id, span, window.starts, kinds=MAX_KINDS, groups=MAX_GROUPS)
     recoveries = await select_recovered(connection, project_id, span, MAX_RUNS_OF_TRACES)
     return Failures(window, failures, since, recoveries)
 

@@ -22,9 +22,8 @@ from runtally.usage.filter import Outcome, Period, RunFilter
 from runtally.usage.groups.groups import has_hidden_values, read_groups
 from runtally.usage.groups.queries import select_tracked
 from runtally.usage.groups.rows import GroupRowReader
-from runtally.usage.plan import GroupQuestion, LatencyDetail
-from runtally.usage.timeline import Timeline
-from runtally.usage.window import TimeSpan
+from runtally.usage.plan import Question
+from runtally.usage.timeline import Timeline, TimeSpan
 
 MAX_LOOKED_UP = 5_000
 """Runs of one session or trace that are read for a list; of 50 in some 100 ms."""
@@ -291,7 +290,7 @@ async def _by_sums(connection: Connection, question: ListQuestion, now: datetime
     tracked = await select_tracked(connection, question.project_id, GroupKind.SESSION)
     if not tracked.is_tracked:
         return None
-    of_sums = GroupQuestion(
+    of_sums = Question(
         Timeline.whole(question.span, now),
         RunFilter(project_id=question.project_id),
         (SESSION,),
@@ -299,7 +298,6 @@ async def _by_sums(connection: Connection, question: ListQuestion, now: datetime
         # All runs without a session are a group too.
         limit=question.offset + _LIMIT + 1,
         rank_by=_IN_SUMS[question.sort],
-        latencies=LatencyDetail.NONE,
     )
     reader = GroupRowReader.over(connection)
     try:

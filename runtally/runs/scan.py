@@ -17,7 +17,7 @@ from runtally.usage.conditions import Conditions
 from runtally.usage.dimensions import OTHER_NAME
 from runtally.usage.filter import Outcome, RunFilter
 from runtally.usage.sums.tables import SLICES, TOTALS
-from runtally.usage.window import MARGIN
+from runtally.usage.timeline import MARGIN
 
 MAX_BUCKETS = 1_000
 

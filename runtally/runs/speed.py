@@ -11,7 +11,8 @@ from runtally.db.database import Connection
 from runtally.runs.scan import find_bound
 from runtally.usage.dimensions import MODEL, Dimension
 from runtally.usage.filter import Period, RunFilter
-from runtally.usage.window import TimeSpan, Window
+from runtally.usage.timeline import TimeSpan
+from runtally.usage.window import Window
 
 _RUNS = "project_id = $1 AND occurred_at >= $2 AND occurred_at < $3"
 # Failed runs stop early, or wait in vain: how fast they wrote says nothing.
@@ -227,7 +228,7 @@ async def read_speeds(  # noqa: PLR0913, PLR0917  # What a page chooses.
     since = await find_bound(connection, runs, window.now, MAX_RUNS)
     span = TimeSpan(since or window.start, window.until)
     speeds = await select_speeds(connection, project_id, span, by)
-    points = await select_points(connection, project_id, span, window.buckets, measure, by, group)
+    points = await select_points(connection, project_id, span, window.starts, measure, by, group)
     whole = speeds.pop(None, None)
     groups = {key: speed for key, speed in speeds.items() if key is not None}
     whole_points = points.pop(None)

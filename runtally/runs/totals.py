@@ -17,9 +17,9 @@ from runtally.usage.filter import Outcome, RunFilter
 from runtally.usage.groups.groups import read_groups
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.overview.project_queries import select_dropped_before
-from runtally.usage.plan import GroupQuestion, LatencyDetail
-from runtally.usage.timeline import Timeline
-from runtally.usage.window import EPOCH, LAST, TimeSpan, ceil, floor
+from runtally.usage.plan import Question
+from runtally.usage.timeline import EPOCH, Timeline, TimeSpan, ceil, floor
+from runtally.usage.window import LAST
 
 # Read and added up in some 200 ms.
 COUNTED_RUNS = 100_000
@@ -111,11 +111,10 @@ async def _from_sums(
     """Add up stored sums, and the runs of what these do not cover, as `GET /api/usage` does."""
     timeline = Timeline.whole(TimeSpan(since or EPOCH, run_filter.until or LAST), now)
     status = run_filter.status if set(run_filter.narrowed) <= _ROLLED_UP else None
-    question = GroupQuestion(
+    question = Question(
         timeline,
         run_filter if status is None else run_filter.replace(status=None),
         measures=_MEASURES if status is None else (*_MEASURES, *_OF_STATUSES),
-        latencies=LatencyDetail.NONE,
     )
     reader = GroupRowReader(CombinedReads.over(connection), ArchivedGroupReader(archive) if archive else None)
     try:

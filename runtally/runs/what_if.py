@@ -23,12 +23,11 @@ from runtally.units import COUNT_COLUMNS, Usage
 from runtally.usage.dimensions import BY_MODEL, OTHER, OTHER_NAME
 from runtally.usage.filter import RunFilter
 from runtally.usage.groups.groups import MAX_RANKS
-from runtally.usage.plan import Group, GroupQuestion, LatencyDetail
+from runtally.usage.plan import Group, Question
 from runtally.usage.reader import UsageReader
 from runtally.usage.snapshots import Snapshots
-from runtally.usage.timeline import Timeline
+from runtally.usage.timeline import Timeline, TimeSpan, ceil
 from runtally.usage.totals import Totals
-from runtally.usage.window import TimeSpan, ceil
 
 MAX_MODELS = 300
 """The models that are told apart, those with the highest cost: a program may give each run one of its own."""
@@ -69,9 +68,7 @@ async def read_usage(
     first = ceil(since, GRAINS[-1].length)
     # No run is dated ahead by more than a day.
     timeline = Timeline.whole(TimeSpan(first, start_of_day(now) + 2 * DAY), now)
-    question = GroupQuestion(
-        timeline, RunFilter(project_id=project_id), BY_MODEL, _ALL, limit=MAX_RANKS, latencies=LatencyDetail.NONE
-    )
+    question = Question(timeline, RunFilter(project_id=project_id), BY_MODEL, _ALL, limit=MAX_RANKS)
     answer = await UsageReader(snapshots, now, project_id, since=first).groups(question)
     return tuple(_usage_of(group, sums.totals) for group, sums in answer.groups.items() if sums.totals.runs)
 
@@ -126,9 +123,7 @@ async def read_alike(
     """
     since, now = span
     timeline = Timeline.whole(TimeSpan(since, start_of_day(now) + 2 * DAY), now)
-    question = GroupQuestion(
-        timeline, RunFilter(project_id=project_id), BY_MODEL, limit=MAX_MODELS, latencies=LatencyDetail.NONE
-    )
+    question = Question(timeline, RunFilter(project_id=project_id), BY_MODEL, limit=MAX_MODELS)
     if any(await snapshots.of_each(lambda connection: lacks_runs(connection, question))):
         return None
     try:

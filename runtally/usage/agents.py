@@ -14,11 +14,10 @@ from runtally.errors import DimensionNotTracked
 from runtally.usage.dimensions import MODEL, NO_VALUE, OTHER, SESSION, USER, Dimension, dimension_of_key
 from runtally.usage.filter import RunFilter
 from runtally.usage.groups.groups import GroupAnswer, count_groups
-from runtally.usage.plan import GroupQuestion, LatencyDetail
+from runtally.usage.plan import Question
 from runtally.usage.read import read_summary, read_totals
 from runtally.usage.reader import UsageReader
 from runtally.usage.summary import Summary
-from runtally.usage.timeline import Timeline
 from runtally.usage.totals import NO_RUNS, Totals
 from runtally.usage.window import Window
 
@@ -105,13 +104,12 @@ async def read_agents(reader: UsageReader, window: Window, run_filter: RunFilter
 
 
 async def _details(reader: UsageReader, window: Window, run_filter: RunFilter) -> AgentDetails | None:
-    timeline = Timeline.of_window(window).as_one_bucket()
-    question = GroupQuestion(
+    timeline = window.as_one_bucket()
+    question = Question(
         timeline,
         run_filter,
         (SESSION, *TABLES, *_LABELS),
         limit=MAX_GROUPS,
-        latencies=LatencyDetail.NONE,
     )
     try:
         are_many = await reader.runs_in(timeline.span) > MAX_GROUPS

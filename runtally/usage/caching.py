@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from runtally.usage.dimensions import BY_MODEL, Dimension
 from runtally.usage.filter import RunFilter
 from runtally.usage.groups.groups import GroupAnswer
-from runtally.usage.plan import Group, GroupQuestion, LatencyDetail
+from runtally.usage.plan import Group, Question
 from runtally.usage.reader import UsageReader
-from runtally.usage.timeline import BucketWidth, Timeline
+from runtally.usage.timeline import BucketWidth, Timeline, TimeSpan
 from runtally.usage.totals import Totals
-from runtally.usage.window import TimeSpan, Window
+from runtally.usage.window import Window
 
 MEASURES = (
     "runs",
@@ -40,7 +40,7 @@ class CacheUse:
 
 async def read_cache_use(reader: UsageReader, window: Window) -> CacheUse:
     """Read the use of caches by the reader's project in a window from the stored sums of models."""
-    timeline = Timeline.of(TimeSpan(window.start, window.until), BucketWidth.DAY, window.now)
+    timeline = Timeline.in_buckets(TimeSpan(window.start, window.until), BucketWidth.DAY, window.now)
     answer = await reader.groups(_question(reader, timeline, BY_MODEL, _MAX_MODELS))
     unread = defaultdict[Group, int](int)
     for (_, group), sums in answer.slices.items():
@@ -50,17 +50,16 @@ async def read_cache_use(reader: UsageReader, window: Window) -> CacheUse:
 
 async def read_cache_by(reader: UsageReader, window: Window, by: Dimension) -> GroupAnswer:
     """Read the use of caches by a dimension. Raises `DimensionNotTracked`."""
-    timeline = Timeline.of_window(window).as_one_bucket()
+    timeline = window.as_one_bucket()
     return await reader.groups(_question(reader, timeline, (by,), MAX_GROUPS))
 
 
-def _question(reader: UsageReader, timeline: Timeline, by: tuple[Dimension, ...], limit: int) -> GroupQuestion:
-    return GroupQuestion(
+def _question(reader: UsageReader, timeline: Timeline, by: tuple[Dimension, ...], limit: int) -> Question:
+    return Question(
         timeline,
         RunFilter(project_id=reader.project_id),
         by,
         MEASURES,
         limit=limit,
         rank_by="input_tokens",
-        latencies=LatencyDetail.NONE,
     )

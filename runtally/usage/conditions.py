@@ -24,7 +24,7 @@ from runtally.usage.dimensions import (
     dimension_of_key,
 )
 from runtally.usage.filter import Outcome, RunFilter
-from runtally.usage.window import BucketRange, TimeSpan
+from runtally.usage.timeline import BucketRange, TimeSpan
 
 
 @dataclass(slots=True)

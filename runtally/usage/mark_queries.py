@@ -6,7 +6,7 @@ from typing import NamedTuple
 from runtally.db.database import Connection
 from runtally.models.dimension import Detail
 from runtally.usage.sums.values import entries_of, keys_of
-from runtally.usage.window import TimeSpan
+from runtally.usage.timeline import TimeSpan
 
 MAX_VALUES_A_DAY = 200
 """A key with more values on any day has no first ones: it does not name what is put to use one after the other."""

@@ -1,6 +1,6 @@
 """Questions about usage, and the plan of their answer: from which rows, over which buckets, and which spans from the runs. Pure."""
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Enum
@@ -11,12 +11,11 @@ from runtally.models.measures import TOTAL_MEASURES, measures_named
 from runtally.models.rollup import GRAINS, TOTAL_GRAINS, Grain
 from runtally.usage.dimensions import MODEL, PROVIDER, STATUS, Dimension
 from runtally.usage.filter import ALL_RUNS, Outcome, RunFilter
-from runtally.usage.timeline import Cover, Timeline
-from runtally.usage.window import TimeSpan, Window
+from runtally.usage.timeline import Cover, Timeline, TimeSpan
 
 STANDARD = tuple(measure.name for measure in TOTAL_MEASURES)
 """The measures of whole projects."""
-REPORTED = (*STANDARD, "cached_input_tokens")
+REPORTED = tuple(measure.name for measure in measures_named(*STANDARD, "cached_input_tokens"))
 """The measures that reports show."""
 ALL_MEASURES = tuple(measure.name for measure in DIMENSION_MEASURES)
 RANKS = {"failed": ("errors", "timeouts"), "tokens": ("input_tokens", "output_tokens")}
@@ -39,85 +38,30 @@ class LatencyDetail(Enum):
     """In each bucket as well."""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A question that a summary answers."""
-
-    window: Window
-    filter: RunFilter = ALL_RUNS
-    """Its time says nothing here: the window does."""
-    by: tuple[Dimension, ...] = ()
-    measures: tuple[str, ...] = STANDARD
-    has_buckets: bool = True
-    bar: timedelta | None = None
-    """With it, the sums of each group in each bar, which holds whole buckets."""
-    latencies: LatencyDetail = LatencyDetail.NONE
-    most_groups: int | None = None
-    """With it, groups that are more than that, in any part of the time, are one group: `Summary.is_folded` says so."""
-
-    def key(self, span: TimeSpan) -> Hashable:
-        """The key of the answer over a span: everything that it depends on, except the runs."""
-        return (
-            self.filter,
-            self.by,
-            self.measures,
-            self.has_buckets,
-            self.bar,
-            self.latencies,
-            self.most_groups,
-            self.window.start,
-            self.window.interval,
-            span,
-        )
-
-    def of_status(self, status: Outcome | None) -> "Question":
-        """Return the same question about runs of this status, or of any."""
-        return replace(self, filter=self.filter.replace(status=status))
-
-    def during(self, span: TimeSpan) -> "GroupQuestion":
-        """Return the question about groups whose slices in a span answer this one."""
-        timeline = replace(Timeline.of_window(self.window), span=span)
-        return GroupQuestion(timeline, self.filter, self.by, self.measures)
-
-
-class Source(Enum):
-    """The kinds of rows from which sums or latencies are read."""
-
-    TOTALS = "totals"
-    """A stored row for each project and bucket."""
-    SLICES = "slices"
-    """A stored row for each project, bucket, provider and model."""
-    VALUES = "values"
-    """The stored sums, and the stored latencies, of each value of a tracked key."""
-    SKETCHES = "sketches"
-    """The stored latencies of each project and bucket."""
-    ALL_BUT_FAILED = "all but failed"
-    """The stored slices of all runs, less the few runs that failed."""
-    RUNS = "runs"
-
-
 class TooManyGroups(Exception):
     """There are more groups than a question reads."""
 
 
 @dataclass(frozen=True, slots=True)
-class GroupQuestion:
-    """A question about groups: its filter, its time and its dimensions."""
+class Question:
+    """A question about usage: which runs, when, by what, and what of them."""
 
     timeline: Timeline
     filter: RunFilter = ALL_RUNS
     """Its time says nothing here: the timeline does."""
     by: tuple[Dimension, ...] = ()
     measures: tuple[str, ...] = ALL_MEASURES
+    latencies: LatencyDetail = LatencyDetail.NONE
     limit: int = 50
     """The number of groups in the answer, those with the highest rank; all others are one group."""
+    rank_by: str = "cost_usd"
+    """The measure that groups are ranked by, or a sum of several, one of `RANKS`."""
     named: tuple[Group, ...] | None = None
     """The groups that rows tell apart; with None all of them."""
     most: int | None = None
-    """The groups that are read at the most; with more of them rows raise `TooManyGroups`."""
-    rank_by: str = "cost_usd"
-    """The measure that groups are ranked by, or a sum of several, one of `RANKS`."""
-    latencies: LatencyDetail = LatencyDetail.BUCKETS
+    """The groups that are read at the most; of more a report has one, and rows raise `TooManyGroups`."""
+    bars: Timeline | None = None
+    """The buckets of a report's groups, each of which holds whole ones of the time."""
 
     def __post_init__(self) -> None:
         # Rows of all sources have them in the order of their table.
@@ -138,15 +82,44 @@ class GroupQuestion:
         """The measures by whose sum groups are ranked."""
         return RANKS.get(self.rank_by, (self.rank_by,))
 
+    @property
+    def is_of_models(self) -> bool:
+        """Whether it needs no dimension besides provider and model."""
+        return self.filter.is_of_models and set(self.by) <= _MODELS
+
     def of_ranks(self) -> Self:
         """Return the question that reads only the measures of ranks."""
         measures = (*self.ranked_measures, "runs")
         return replace(self, timeline=self.timeline.as_one_bucket(), measures=measures, named=None, most=None)
 
-    @property
-    def is_of_models(self) -> bool:
-        """Whether it needs no dimension besides provider and model."""
-        return self.filter.is_of_models and set(self.by) <= _MODELS
+    def of_status(self, status: Outcome | None) -> Self:
+        """Return the same question about runs of this status, or of any."""
+        return replace(self, filter=self.filter.replace(status=status))
+
+    def during(self, span: TimeSpan) -> Self:
+        """Return the same question about a part of its time."""
+        return replace(self, timeline=self.timeline.during(span))
+
+    def as_remembered(self) -> Self:
+        """Return what an answer about days that are over is remembered by."""
+        bars = self.bars and self.bars.as_remembered()
+        return replace(self, timeline=self.timeline.as_remembered(), bars=bars)
+
+
+class Source(Enum):
+    """The kinds of rows from which sums or latencies are read."""
+
+    TOTALS = "totals"
+    """A stored row for each project and bucket."""
+    SLICES = "slices"
+    """A stored row for each project, bucket, provider and model."""
+    VALUES = "values"
+    """The stored sums, and the stored latencies, of each value of a tracked key."""
+    SKETCHES = "sketches"
+    """The stored latencies of each project and bucket."""
+    ALL_BUT_FAILED = "all but failed"
+    """The stored slices of all runs, less the few runs that failed."""
+    RUNS = "runs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +150,7 @@ class Plan:
         return replace(self, cover=self.cover.without(spans), latency_cover=self.latency_cover.without(spans))
 
 
-def plan_of(question: GroupQuestion, *, is_tracked: bool) -> Plan:
+def plan_of(question: Question, *, is_tracked: bool) -> Plan:
     """Plan how to answer a question exactly from as few rows as possible.
 
     `is_tracked` says whether sums of the question's `key` are kept, and complete, in all projects that are asked for.
@@ -206,7 +179,7 @@ def plan_of(question: GroupQuestion, *, is_tracked: bool) -> Plan:
     return replace(plan, rest_of=rest_of, latency_rest_of=None if has_models else rest_of)
 
 
-def without_key(question: GroupQuestion, key: Dimension) -> GroupQuestion:
+def without_key(question: Question, key: Dimension) -> Question:
     """Return the question without a filter on a dimension, and without groups by it."""
     return replace(
         question,
@@ -215,12 +188,12 @@ def without_key(question: GroupQuestion, key: Dimension) -> GroupQuestion:
     )
 
 
-def with_status(question: GroupQuestion) -> GroupQuestion:
+def with_status(question: Question) -> Question:
     """Return the question grouped by status as well, whose successful groups answer one with a filter on success."""
-    return replace(question, filter=question.filter.replace(status=None), by=(*question.by, STATUS))
+    return replace(question.of_status(None), by=(*question.by, STATUS))
 
 
-def keeps_all_but_failed(question: GroupQuestion) -> bool:
+def keeps_all_but_failed(question: Question) -> bool:
     """Return whether the filter only leaves the few failed runs out of stored sums."""
     return sums_source(question.filter, question.by, question.measures) is Source.ALL_BUT_FAILED
 
@@ -237,10 +210,7 @@ def summary_plan(question: Question, span: TimeSpan, dropped_before: datetime | 
     if sums is Source.RUNS:
         return Plan(sums, Cover((), (span,)), rest_of=rest_of, latencies=latencies)
     grains = TOTAL_GRAINS if sums is Source.TOTALS else GRAINS
-    timeline = question.during(span).timeline
-    if not question.has_buckets and question.bar is None:
-        timeline = timeline.as_one_bucket()
-    return Plan(sums, timeline.cover(grains), latencies=latencies)
+    return Plan(sums, question.timeline.during(span).cover(grains), latencies=latencies)
 
 
 def _sums_of(question: Question, span: TimeSpan, dropped_before: datetime | None) -> Source:
@@ -300,6 +270,5 @@ def is_difference(question: Question, dropped_before: datetime | None) -> bool:
     """Return whether to subtract failed runs from all runs, both of which the memo remembers."""
     if question.latencies is not LatencyDetail.NONE or not question.filter.is_all_but_failed:
         return False
-    span = TimeSpan(question.window.start, question.window.until)
     is_of_runs = not all(dimension.is_in_slices for dimension in question.by)
-    return is_of_runs or _sums_of(question, span, dropped_before) is Source.ALL_BUT_FAILED
+    return is_of_runs or _sums_of(question, question.timeline.span, dropped_before) is Source.ALL_BUT_FAILED

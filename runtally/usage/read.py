@@ -17,16 +17,16 @@ from runtally.usage.filter import ALL_RUNS, RunFilter
 from runtally.usage.groups import groups
 from runtally.usage.groups.groups import GroupAnswer
 from runtally.usage.overview import project_queries
-from runtally.usage.plan import ALL_MEASURES, REPORTED, GroupQuestion, LatencyDetail, Question
+from runtally.usage.plan import ALL_MEASURES, REPORTED, LatencyDetail, Question
 from runtally.usage.plan import Group as NullableGroup
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import STALE_AFTER, KnownProject, ProjectReport, Report
 from runtally.usage.sketch import NO_LATENCIES, Latencies
 from runtally.usage.snapshots import Snapshots
 from runtally.usage.summary import Group, Summary
-from runtally.usage.timeline import Timeline
+from runtally.usage.timeline import TimeSpan, ceil, floor
 from runtally.usage.totals import Totals, group_sum
-from runtally.usage.window import CustomRange, TimeRange, TimeSpan, Window, ceil, floor
+from runtally.usage.window import CustomRange, TimeRange, Window
 
 MAX_GROUPS = 50
 """The groups that a chart's summary names; all others are one."""
@@ -67,11 +67,11 @@ def report_question(
     return Question(
         window if lines is None else window.in_buckets_of(lines),
         run_filter.replace(project_id=reader.project_id),
-        by=BY_MODEL,
-        measures=REPORTED,
-        bar=window.interval,
-        latencies=LatencyDetail.NONE if reader.project_id is None and run_filter.is_narrowed else detail,
-        most_groups=MOST_GROUPS,
+        BY_MODEL,
+        REPORTED,
+        LatencyDetail.NONE if reader.project_id is None and run_filter.is_narrowed else detail,
+        most=MOST_GROUPS,
+        bars=window,
     )
 
 
@@ -92,9 +92,9 @@ async def _experiments(reader: UsageReader, window: Window, run_filter: RunFilte
     """Read the sums of each experiment; none where the filter keeps one, or stored sums do not answer."""
     if run_filter.experiment_id is not None or not run_filter.is_of_reports:
         return {}
-    question = report_question(reader, window, run_filter)
-    by_experiment = replace(question, by=(EXPERIMENT,), has_buckets=False, bar=None, latencies=LatencyDetail.NONE)
-    found = await reader.summary(by_experiment)
+    run_filter = run_filter.replace(project_id=reader.project_id)
+    question = Question(window.as_one_bucket(), run_filter, (EXPERIMENT,), REPORTED, most=MOST_GROUPS)
+    found = await reader.summary(question)
     if found.is_folded:
         found = await _groups(reader, window, run_filter, (EXPERIMENT,)) or found
     return {experiment: totals for experiment, totals in found.list_by(EXPERIMENT).items() if experiment != NO_VALUE}
@@ -172,15 +172,16 @@ async def read_report(
     if not run_filter.is_of_reports:
         return await _report_of_any_runs(reader, window, run_filter, is_fair=is_fair, has_lines=has_lines)
     interval = await line_interval(reader, window) if has_lines else None
-    lines, *previous = await reader.reads.each(
+    previous = replace(report_question(reader, window.previous(reader.now), run_filter), bars=None)
+    lines, *before = await reader.reads.each(
         [
             reader.summary(report_question(reader, window, run_filter, lines=interval)),
-            *([reader.previous(report_question(reader, window, run_filter))] if is_fair else []),
+            *([reader.summary(previous)] if is_fair else []),
         ]
     )
     bars = lines.in_bars()
     models = await _groups(reader, window, run_filter, BY_MODEL) if bars.is_folded else bars
-    return Report(bars, lines, previous[0] if previous else None, models=models)
+    return Report(bars, lines, before[0] if before else None, models=models)
 
 
 async def _report_of_any_runs(
@@ -239,23 +240,13 @@ async def read_summary(  # noqa: PLR0913  # What is asked.
     Raises `DimensionNotTracked` where too many runs would have to be read. Latencies that would need that are none.
     """
     latencies = LatencyDetail.BUCKETS if has_latencies else LatencyDetail.NONE
-    question = GroupQuestion(
-        Timeline.of_window(window),
-        run_filter,
-        tuple(by),
-        tuple(measures),
-        limit=limit,
-        rank_by=rank_by,
-        latencies=latencies,
-    )
+    question = Question(window, run_filter, tuple(by), tuple(measures), latencies, limit=limit, rank_by=rank_by)
     return summary_of(await reader.groups(question), window)
 
 
 async def read_latencies(reader: UsageReader, window: Window, run_filter: RunFilter) -> Latencies:
     """Read the latencies of any runs over a whole window; None if too many runs would have to be read."""
-    question = GroupQuestion(
-        Timeline.of_window(window).as_one_bucket(), run_filter, measures=("runs",), latencies=LatencyDetail.WHOLE
-    )
+    question = Question(window.as_one_bucket(), run_filter, measures=("runs",), latencies=LatencyDetail.WHOLE)
     of_all = (await reader.groups(question)).groups.get(())
     return Latencies(known=of_all.latency) if of_all and of_all.latency else NO_LATENCIES
 
@@ -286,9 +277,7 @@ async def read_totals(  # noqa: PLR0913  # What is asked.
 ) -> Summary:
     """Read the sums of the most expensive groups over a whole window, without buckets. Raises `DimensionNotTracked`."""
     latencies = LatencyDetail.WHOLE if has_latencies else LatencyDetail.NONE
-    question = GroupQuestion(
-        Timeline.of_window(window).as_one_bucket(), run_filter, tuple(by), limit=limit, latencies=latencies
-    )
+    question = Question(window.as_one_bucket(), run_filter, tuple(by), limit=limit, latencies=latencies)
     answer = await reader.groups(question)
     of_groups = {_named(group): one.latency for group, one in answer.groups.items() if one.latency}
     return replace(
@@ -321,9 +310,7 @@ async def read_page(  # noqa: PLR0913  # What is asked.
 
 async def has_hidden_values(reader: UsageReader, window: Window, run_filter: RunFilter, dimension: Dimension) -> bool:
     """Return whether the rest of a dimension's groups includes values that have no sums of their own on some day."""
-    question = GroupQuestion(
-        Timeline.of_window(window).as_one_bucket(), run_filter, (dimension,), latencies=LatencyDetail.NONE
-    )
+    question = Question(window.as_one_bucket(), run_filter, (dimension,))
     return await groups.has_hidden_values(await reader.group_readers(), question)
 
 
@@ -333,7 +320,7 @@ def latency_window(window: Window, run_filter: RunFilter, by: Sequence[Dimension
     if not is_of_keys or window.range.length <= _LONGEST_IN_SHORT_BUCKETS or window.interval >= DAY:
         return window
     days = CustomRange(floor(window.start, DAY), ceil(window.until, DAY))
-    return Window(days, DAY, days.until, days.until, window.now)
+    return Window.of(days, window.now, DAY)
 
 
 def summary_of(answer: GroupAnswer, window: Window) -> Summary:
@@ -348,7 +335,6 @@ def summary_of(answer: GroupAnswer, window: Window) -> Summary:
     found = Summary(
         window,
         by,
-        window.interval,
         buckets={}
         if answer.question.is_overlapping
         else group_sum((number, one) for (number, _), one in totals.items()),

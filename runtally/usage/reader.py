@@ -24,7 +24,6 @@ from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.memo import ReadOnce, Version
 from runtally.usage.overview import sum_queries as project_sum_queries
 from runtally.usage.plan import (
-    GroupQuestion,
     LatencyDetail,
     Plan,
     Question,
@@ -34,9 +33,9 @@ from runtally.usage.plan import (
 )
 from runtally.usage.snapshots import Snapshot, Snapshots
 from runtally.usage.summary import Summary
-from runtally.usage.timeline import Cover, Timeline
+from runtally.usage.timeline import Cover, TimeSpan
 from runtally.usage.totals import Addable, group_sum
-from runtally.usage.window import CustomRange, Range, TimeSpan, Window
+from runtally.usage.window import CustomRange, Range, Window
 
 A = TypeVar("A")
 Key = TypeVar("Key", bound=Hashable)
@@ -82,11 +81,13 @@ class DatabaseReader:
                 self.summary(question.of_status(None)), self.summary(question.of_status(Outcome.FAILED))
             )
             return every - without
-        closed, open_ = question.window.split(self.midnight)
+        is_by_bucket = question.latencies is LatencyDetail.BUCKETS
+        timeline = question.timeline if is_by_bucket else question.timeline.as_one_bucket()
+        closed, open_ = timeline.split(self.midnight)
         parts = [self._closed(question, closed, days)] if closed else []
         parts += [self._rows(question, open_, days)] if open_ else []
         found = await self.reads.each(parts)
-        return sum(found[1:], found[0]) if found else Summary(question.window, question.by, question.bar)
+        return sum(found[1:], found[0]) if found else Summary(question.timeline, question.by, question.bars)
 
     async def added_by_days(
         self, what: Hashable, window: Window, select: Callable[[TimeSpan], Awaitable[Mapping[Key, Figures]]]
@@ -121,8 +122,10 @@ class DatabaseReader:
         async def read() -> Summary:
             return (await self._rows(question, closed, days)).settled(is_added=self._is_added)
 
-        known = await self.memo.get_or_read((self._is_added, question.key(closed)), version, self.now, read)
-        return replace(known, window=question.window)
+        known = await self.memo.get_or_read(
+            (self._is_added, question.during(closed).as_remembered()), version, self.now, read
+        )
+        return replace(known, timeline=question.timeline, bars=question.bars)
 
     async def _rows(self, question: Question, span: TimeSpan, days: Days) -> Summary:
         """Read the sums of the runs in a span."""
@@ -144,7 +147,7 @@ class DatabaseReader:
     async def _latencies(self, question: Question, span: TimeSpan, plan: Plan, days: Days) -> Summary:
         """Read the latencies that do not come with the sums."""
         if plan.is_of_runs or plan.latencies is None:
-            return Summary(question.window)
+            return Summary(question.timeline)
         if plan.latencies is Source.SKETCHES:
             return await summary_queries.select_sketches(
                 self.connection, question, span, may_be_percentiles=not self._is_added
@@ -226,18 +229,13 @@ class UsageReader:
         first, *others = await self.of_each(lambda database: database.summary(question))
         return sum(others, first)
 
-    async def previous(self, question: Question) -> Summary:
-        """Return the answer for the previous period, up to the same moment as now."""
-        return await self.summary(replace(question, window=question.window.previous(self.now), bar=None))
-
-    async def groups(self, question: GroupQuestion) -> GroupAnswer:
+    async def groups(self, question: Question) -> GroupAnswer:
         """Answer a question about groups. Raises `DimensionNotTracked` where too many runs would have to be read."""
         return await read_groups(await self.group_readers(), question)
 
     async def highest(self, run_filter: RunFilter, window: Window, dimension: Dimension, limit: int) -> tuple[str, ...]:
         """Return the most expensive values of a dimension over a window. Raises `DimensionNotTracked`."""
-        timeline = Timeline.of_window(window).as_one_bucket()
-        question = GroupQuestion(timeline, run_filter, (dimension,), limit=limit, latencies=LatencyDetail.NONE)
+        question = Question(window.as_one_bucket(), run_filter, (dimension,), limit=limit)
         groups = (await read_highest(await self.group_readers(), question))[:limit]
         shown = masking.group_mask(run_filter.project_id, (dimension,)) or (lambda group: group)
         return tuple(dict.fromkeys(value for (value,) in map(shown, groups) if value))

@@ -9,8 +9,8 @@ from runtally.db.combined import CombinedReads, Reads, ReadsInTurn, gathered
 from runtally.db.database import Connection, Database
 from runtally.usage.groups.slices import SliceKey
 from runtally.usage.memo import DayMemo
-from runtally.usage.plan import GroupQuestion, Plan
-from runtally.usage.window import TimeSpan
+from runtally.usage.plan import Plan, Question
+from runtally.usage.timeline import TimeSpan
 
 A = TypeVar("A")
 
@@ -18,16 +18,16 @@ A = TypeVar("A")
 class ArchivedGroups(Protocol):
     """The groups that the archive can count of runs that left the database. Each method raises `ArchiveError` and `MissingExtra`."""
 
-    async def missing_in(self, connection: Connection, question: GroupQuestion, span: TimeSpan) -> int:
+    async def missing_in(self, connection: Connection, question: Question, span: TimeSpan) -> int:
         """Count the runs of a span's days that are neither in the database nor in the archive."""
 
     async def slices(
-        self, connection: Connection, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]
+        self, connection: Connection, question: Question, plan: Plan, spans: Sequence[TimeSpan]
     ) -> Sequence[Sequence[Any]]:
         """Read rows as `group_slices` writes them: the number of a bucket, the value of each dimension, the measures."""
 
     async def latencies(
-        self, connection: Connection, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]
+        self, connection: Connection, question: Question, plan: Plan, spans: Sequence[TimeSpan]
     ) -> dict[SliceKey, Counter[int]]:
         """Read how many runs of each bucket and group had each latency."""
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-from typing import TypeAlias, TypeVar
+from datetime import datetime
+from typing import TypeAlias, TypeVar, cast
 
 from runtally.models.run import Status
 from runtally.usage.dimensions import OTHER, STATUS, Dimension
 from runtally.usage.sketch import NO_LATENCIES, Latencies, Latency
+from runtally.usage.timeline import Timeline
 from runtally.usage.totals import NO_RUNS, Totals, group_sum, ranked, total_of
 from runtally.usage.window import Window
 
@@ -33,9 +34,9 @@ class Summary:
     start of the window; a bar holds whole buckets.
     """
 
-    window: Window
+    timeline: Timeline
     by: tuple[Dimension, ...] = ()
-    bar: timedelta | None = None
+    bars: Timeline | None = None
     buckets: Mapping[int, Totals] = field(default_factory=dict)
     groups: Mapping[Group, Totals] = field(default_factory=dict)
     slices: Mapping[tuple[int, Group], Totals] = field(default_factory=dict)
@@ -81,6 +82,11 @@ class Summary:
         )
 
     @property
+    def window(self) -> Window:
+        """The window of a report, which is what was asked about."""
+        return cast("Window", self.timeline)
+
+    @property
     def is_overlapping(self) -> bool:
         """Whether a run may be in several groups."""
         return any(one.is_list for one in self.by)
@@ -120,7 +126,7 @@ class Summary:
         """The sums of each bucket in the window, oldest first, including empty ones."""
         return tuple(
             Point(start, self.buckets.get(number, NO_RUNS), self.latencies.get(number, NO_LATENCIES).percentiles)
-            for number, start in enumerate(self.window.buckets)
+            for number, start in enumerate(self.timeline.starts)
         )
 
     def list_by(self, dimension: Dimension) -> dict[str, Totals]:
@@ -154,17 +160,17 @@ class Summary:
         )
 
     def in_bars(self) -> "Summary":
-        """Return the summary in buckets as long as the bars, with percentiles of the whole window only."""
-        if self.bar is None or self.bar == self.window.interval:
+        """Return the summary in the buckets of its bars, with percentiles of the whole time only."""
+        if self.bars is None or self.bars.starts == self.timeline.starts:
             return self
-        return self.in_buckets_of(self.window.in_buckets_of(self.bar))
+        return self.in_buckets_of(self.bars)
 
-    def in_buckets_of(self, window: Window) -> "Summary":
-        """Return the same runs in the longer buckets of a window, with the percentiles of the whole window alone."""
-        places = self.window.places_in(window)
+    def in_buckets_of(self, timeline: Timeline) -> "Summary":
+        """Return the same runs in longer buckets, with the percentiles of the whole time alone."""
+        places = self.timeline.places_in(timeline)
         return replace(
             self,
-            window=window,
+            timeline=timeline,
             buckets=group_sum((places[number], totals) for number, totals in self.buckets.items()),
             latencies={},
         )

@@ -19,9 +19,8 @@ from runtally.usage.groups.slices import PlannedQuestion, names_of, read_group
 from runtally.usage.plan import LatencyDetail, Plan, Question, Source
 from runtally.usage.sketch import NO_LATENCIES, Latencies, sketch_of_counts
 from runtally.usage.summary import Group, Summary
-from runtally.usage.timeline import Cover
+from runtally.usage.timeline import Cover, TimeSpan
 from runtally.usage.totals import Totals, group_sum, total_of, totals_reader
-from runtally.usage.window import TimeSpan
 
 # What a row is of.
 _BUCKET, _GROUP, _BAR, _LATENCIES = range(4)
@@ -37,9 +36,8 @@ async def select_sums(connection: Connection, question: Question, span: TimeSpan
     bars: dict[tuple[int, Group], Totals] = {}
     latencies: dict[int, Counter[int]] = defaultdict(Counter)
     if slices is None:
-        return Summary(question.window, question.by, question.bar)
-    window = question.window
-    places = window.places_in(window.in_buckets_of(question.bar)) if question.bar is not None and question.by else []
+        return Summary(question.timeline, question.by, question.bars)
+    places = question.timeline.places_in(question.bars) if question.bars is not None and question.by else []
     sql = slices + _sums_sql(found, question, asked.question.measures, places, has_latencies=has_latencies)
     totals_of, rest = totals_reader(question.measures), (OTHER,) * len(question.by)
     for kind, number, written, of_slice, *values in await connection.fetch(sql, *found.values):
@@ -51,11 +49,11 @@ async def select_sums(connection: Connection, question: Question, span: TimeSpan
             bars[number, cast("Group", read_group(written))] = totals_of(values)
         else:
             latencies[number].update(of_slice)
-    if question.most_groups is not None and len(groups) > question.most_groups:
+    if question.most is not None and len(groups) > question.most:
         used = {number: totals for number, totals in buckets.items() if totals.runs}
         groups = {rest: total_of(used.values())}
         bars = group_sum(((places[number], rest), totals) for number, totals in used.items()) if places else {}
-    summary = Summary(window, question.by, question.bar, buckets if question.has_buckets else {}, groups, bars)
+    summary = Summary(question.timeline, question.by, question.bars, buckets, groups, bars)
     by_bucket = {number: Latencies((sketch_of_counts(counts),)) for number, counts in latencies.items()}
     return _with_latencies(summary, question, by_bucket)
 
@@ -66,7 +64,7 @@ def _sums_sql(
     """SQL of sums over `slices`; `places` are the bars of the buckets, if these are asked for."""
     sums = ", ".join(measure.over_sums for measure in measures_named(*measures))
     names = ", ".join(names_of(question.by))
-    group, none, most = f"ARRAY[{names}]::text[]", "NULL::int[]", question.most_groups
+    group, none, most = f"ARRAY[{names}]::text[]", "NULL::int[]", question.most
     selects = [
         f"SELECT {_BUCKET} AS kind, number, NULL::text[] AS names, {none} AS latencies, {sums} FROM slices GROUP BY number"
     ]
@@ -105,7 +103,7 @@ async def select_latencies_of_runs(
     asked = PlannedQuestion(replace(question, by=()).during(span), Plan(Source.RUNS, Cover((), (span,))))
     counts = await select_run_latencies(connection, asked, span, None, is_by_time=are_few)
     by_bucket = {number: Latencies((sketch_of_counts(of_bucket),)) for (number, _), of_bucket in counts.items()}
-    return _with_latencies(Summary(question.window, question.by, question.bar), question, by_bucket)
+    return _with_latencies(Summary(question.timeline, question.by, question.bars), question, by_bucket)
 
 
 async def select_sketches(
@@ -115,11 +113,11 @@ async def select_sketches(
     by_bucket, whole = await select_stored_latencies(
         connection,
         question.filter,
-        question.during(span).timeline,
+        question.timeline.during(span),
         question.latencies,
-        percentiles_of=question.window.interval if may_be_percentiles else None,
+        has_percentiles=may_be_percentiles,
     )
-    return Summary(question.window, question.by, question.bar, latencies=by_bucket, whole=whole)
+    return Summary(question.timeline, question.by, question.bars, latencies=by_bucket, whole=whole)
 
 
 def _with_latencies(summary: Summary, question: Question, by_bucket: Mapping[int, Latencies]) -> Summary:

@@ -3,17 +3,28 @@
 The first bucket begins where the time does and the last one ends where it does; all between them are whole.
 """
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple, Self
 
 from runtally.clock import DAY, next_month, start_of_day
-from runtally.models.rollup import Grain
-from runtally.usage.window import EPOCH, BucketRange, TimeSpan, Window, floor, stored_parts
+from runtally.models.rollup import GRAINS, Grain
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_BUCKETS = 3_000
+
+
+def floor(at: datetime, length: timedelta) -> datetime:
+    """Return the start of the bucket of this length that contains the moment."""
+    return at - (at - EPOCH) % length
+
+
+def ceil(at: datetime, length: timedelta) -> datetime:
+    """Return the moment if a bucket of this length starts there, else the end of its bucket."""
+    return at + (EPOCH - at) % length
 
 
 class BucketWidth(StrEnum):
@@ -59,42 +70,45 @@ _LENGTHS = {
 }
 
 
-class NamedRange(StrEnum):
-    """The named time ranges; those of hours or days end with the current bucket."""
-
-    LAST_24_HOURS = "24h"
-    LAST_7_DAYS = "7d"
-    LAST_30_DAYS = "30d"
-    LAST_90_DAYS = "90d"
-    TODAY = "today"
-    YESTERDAY = "yesterday"
-    THIS_MONTH = "this-month"
-    LAST_MONTH = "last-month"
-
-    def span(self, now: datetime, width: BucketWidth) -> TimeSpan:
-        """Return the start and end of the range; unfinished buckets are included whole."""
-        today = start_of_day(now)
-        month = today.replace(day=1)
-        match self:
-            case NamedRange.TODAY:
-                return TimeSpan(today, today + DAY)
-            case NamedRange.YESTERDAY:
-                return TimeSpan(today - DAY, today)
-            case NamedRange.THIS_MONTH:
-                return TimeSpan(month, BucketWidth.MONTH.next_start(month))
-            case NamedRange.LAST_MONTH:
-                return TimeSpan((month - DAY).replace(day=1), month)
-        step = min(width.length, DAY)
-        end = floor(now, step) + step
-        return TimeSpan(end - _RANGE_LENGTHS[self], end)
+# Clocks of several machines, and a page that takes a moment: short buckets are given up a day before they go.
+MARGIN = timedelta(days=1)
 
 
-_RANGE_LENGTHS = {
-    NamedRange.LAST_24_HOURS: DAY,
-    NamedRange.LAST_7_DAYS: 7 * DAY,
-    NamedRange.LAST_30_DAYS: 30 * DAY,
-    NamedRange.LAST_90_DAYS: 90 * DAY,
-}
+class TimeSpan(NamedTuple):
+    """A time span with an exclusive end; empty unless the end is later than the start."""
+
+    since: datetime
+    until: datetime
+
+    def __bool__(self) -> bool:
+        return self.since < self.until
+
+
+@dataclass(frozen=True, slots=True)
+class BucketRange:
+    """A time span to be read from stored buckets of one length."""
+
+    grain: Grain
+    since: datetime
+    until: datetime
+
+
+def stored_parts(span: TimeSpan, grains: Sequence[Grain], now: datetime) -> Iterator[BucketRange | TimeSpan]:
+    """Yield the parts of a span in order: the longest buckets in the middle, shorter ones on both sides."""
+    if not span:
+        return
+    if not grains:
+        yield span
+        return
+    *shorter, grain = grains
+    since = span.since if grain.kept is None else max(span.since, now - grain.kept + MARGIN)
+    first, last = ceil(since, grain.length), floor(span.until, grain.length)
+    if first >= last:
+        yield from stored_parts(span, shorter, now)
+        return
+    yield from stored_parts(TimeSpan(span.since, first), shorter, now)
+    yield BucketRange(grain, first, last)
+    yield from stored_parts(TimeSpan(last, span.until), shorter, now)
 
 
 class Cover(NamedTuple):
@@ -131,11 +145,11 @@ class Timeline:
     starts: tuple[datetime, ...]
     """The start of each bucket, oldest first."""
     width: BucketWidth | None
-    """None: all of it is one bucket."""
+    """No bucket divides a stored one that is as long as this or shorter; None: all of the time is one bucket."""
     now: datetime
 
-    @classmethod
-    def of(cls, span: TimeSpan, width: BucketWidth, now: datetime) -> Self:
+    @staticmethod
+    def in_buckets(span: TimeSpan, width: BucketWidth, now: datetime) -> "Timeline":
         """Divide a time range into buckets. Raises `ValueError` for more than `MAX_BUCKETS`."""
         starts = [span.since]
         start = width.next_start(width.start(span.since))
@@ -144,33 +158,50 @@ class Timeline:
             if len(starts) > MAX_BUCKETS:
                 raise ValueError(f"more than {MAX_BUCKETS} buckets")
             start = width.next_start(start)
-        return cls(span, tuple(starts), width, now)
+        return Timeline(span, tuple(starts), width, now)
 
-    @classmethod
-    def whole(cls, span: TimeSpan, now: datetime) -> Self:
+    @staticmethod
+    def whole(span: TimeSpan, now: datetime) -> "Timeline":
         """Return the whole range as one bucket."""
-        return cls(span, (span.since,), None, now)
+        return Timeline(span, (span.since,), None, now)
 
-    def as_one_bucket(self) -> Self:
+    def as_one_bucket(self) -> "Timeline":
         """Return the same time as one bucket."""
-        return replace(self, starts=(self.span.since,), width=None)
+        return Timeline.whole(self.span, self.now)
 
-    @classmethod
-    def of_window(cls, window: Window) -> Self:
-        """Return the range of a window, in its buckets."""
-        # Any stored sums may be used that no bucket divides: buckets of a day may begin at six.
-        fitting = (
-            width
-            for width in BucketWidth
-            if not window.interval % width.length and not (window.start - EPOCH) % width.length
-        )
-        width = max(fitting, key=lambda one: one.length, default=BucketWidth.QUARTER_HOUR)
-        return cls(TimeSpan(window.start, window.until), tuple(window.buckets), width, window.now)
+    def during(self, span: TimeSpan) -> "Timeline":
+        """Return a part of the time, in the same buckets."""
+        return Timeline(span, self.starts, self.width, self.now)
+
+    def as_remembered(self) -> "Timeline":
+        """Return a time that is over by what an answer about it depends on: not by the moment that it is asked for."""
+        return Timeline(self.span, self.starts, self.width, self.span.since)
 
     def bucket(self, number: int) -> TimeSpan:
         """Return the start and end of a bucket."""
         end = self.starts[number + 1] if number + 1 < len(self.starts) else self.span.until
         return TimeSpan(self.starts[number], end)
+
+    def number_of(self, at: datetime) -> int:
+        """Return the number of the bucket that contains a moment."""
+        return bisect_right(self.starts, at) - 1
+
+    def places_in(self, longer: "Timeline") -> list[int]:
+        """Return for each bucket the number of the longer bucket that contains it."""
+        return [longer.number_of(start) for start in self.starts]
+
+    def split(self, midnight: datetime) -> tuple[TimeSpan, TimeSpan]:
+        """Split the time into its closed days and the rest, which begins with a bucket; either may be empty.
+
+        Of a time that ends before midnight, the rest is what no stored bucket covers.
+        """
+        since, until = self.span
+        if until <= midnight:
+            border = floor(until, GRAINS[0].length)
+        else:
+            border = midnight if self.width is None else self.starts[max(self.number_of(midnight), 0)]
+            border = max(since, border)
+        return TimeSpan(since, border), TimeSpan(border, until)
 
     def cover(self, grains: Sequence[Grain]) -> Cover:
         """Cover the range with as few stored buckets as possible, none of which spans two of its own."""

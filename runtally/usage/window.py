@@ -2,17 +2,16 @@
 
 from bisect import bisect_right
 from calendar import monthrange
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple, Self, TypeAlias
+from typing import TypeAlias
 
-from runtally.clock import next_month
+from runtally.clock import DAY, next_month, start_of_day
 from runtally.errors import InvalidInterval, InvalidRange
 from runtally.models.rollup import GRAINS, Grain
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from runtally.usage.timeline import EPOCH, MARGIN, BucketWidth, Timeline, TimeSpan, ceil, floor
 
 
 class Range(StrEnum):
@@ -64,6 +63,44 @@ def parse_interval(text: str | None) -> timedelta | None:
         return INTERVALS[text]
     except KeyError:
         raise InvalidInterval from None
+
+
+class NamedRange(StrEnum):
+    """The named time ranges; those of hours or days end with the current bucket."""
+
+    LAST_24_HOURS = "24h"
+    LAST_7_DAYS = "7d"
+    LAST_30_DAYS = "30d"
+    LAST_90_DAYS = "90d"
+    TODAY = "today"
+    YESTERDAY = "yesterday"
+    THIS_MONTH = "this-month"
+    LAST_MONTH = "last-month"
+
+    def span(self, now: datetime, width: BucketWidth) -> TimeSpan:
+        """Return the start and end of the range; unfinished buckets are included whole."""
+        today = start_of_day(now)
+        month = today.replace(day=1)
+        match self:
+            case NamedRange.TODAY:
+                return TimeSpan(today, today + DAY)
+            case NamedRange.YESTERDAY:
+                return TimeSpan(today - DAY, today)
+            case NamedRange.THIS_MONTH:
+                return TimeSpan(month, BucketWidth.MONTH.next_start(month))
+            case NamedRange.LAST_MONTH:
+                return TimeSpan((month - DAY).replace(day=1), month)
+        step = min(width.length, DAY)
+        end = floor(now, step) + step
+        return TimeSpan(end - _RANGE_LENGTHS[self], end)
+
+
+_RANGE_LENGTHS = {
+    NamedRange.LAST_24_HOURS: DAY,
+    NamedRange.LAST_7_DAYS: 7 * DAY,
+    NamedRange.LAST_30_DAYS: 30 * DAY,
+    NamedRange.LAST_90_DAYS: 90 * DAY,
+}
 
 
 _STEPS = tuple(timedelta(minutes=minutes) for minutes in (15, 60, 360, 1_440, 7 * 1_440, 28 * 1_440))
@@ -162,53 +199,48 @@ TimeRange: TypeAlias = Range | CustomRange
 """The range of a window."""
 
 
-# Clocks of several machines, and a page that takes a moment: short buckets are given up a day before they go.
-MARGIN = timedelta(days=1)
-
-
-class TimeSpan(NamedTuple):
-    """A time span with an exclusive end; empty unless the end is later than the start."""
-
-    since: datetime
-    until: datetime
-
-    def __bool__(self) -> bool:
-        return self.since < self.until
-
-
 @dataclass(frozen=True, slots=True)
-class BucketRange:
-    """A time span to be read from stored buckets of one length."""
+class Window(Timeline):
+    """The time of a report: a whole number of buckets aligned to UTC, of which the last contains now or is over.
 
-    grain: Grain
-    since: datetime
-    until: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """A whole number of buckets aligned to UTC, of which the last contains now or is over."""
+    Its span ends with the last bucket, but a past window that is compared with ends at the same moment of the period as now.
+    """
 
     range: TimeRange
     interval: timedelta
+    """The length of a bucket; of months, `MONTH`."""
     end: datetime
     """End of the last bucket, exclusive."""
-    until: datetime
-    """Runs count up to here: the end, but the same moment of the period for a past window that is compared with."""
-    now: datetime
-    """The moment at which it is read."""
 
     @classmethod
-    def of(cls, range_: TimeRange, now: datetime, interval: timedelta | None = None) -> Self:
+    def of(cls, range_: TimeRange, now: datetime, interval: timedelta | None = None) -> "Window":
         step = interval or range_.interval
         if isinstance(range_, CustomRange):
-            return cls(range_, step, range_.since + range_.length, range_.until, now)
+            return cls.ending(range_, step, range_.since + range_.length, range_.until, now)
         end = floor(now, step) + step
-        return cls(range_, step, end, end, now)
+        return cls.ending(range_, step, end, end, now)
+
+    @classmethod
+    def ending(cls, range_: TimeRange, interval: timedelta, end: datetime, until: datetime, now: datetime) -> "Window":
+        """Return the window whose last bucket ends at this moment, and whose runs count up to another."""
+        start = end - range_.length
+        if isinstance(range_, CustomRange) and range_.is_by_month and interval == MONTH:
+            starts = tuple(_months(start, end))
+        else:
+            starts = tuple(start + number * interval for number in range(range_.length // interval))
+        # Any stored sums may be used that no bucket divides: buckets of a day may begin at six.
+        fitting = (width for width in BucketWidth if not interval % width.length and not (start - EPOCH) % width.length)
+        width = max(fitting, key=lambda one: one.length, default=BucketWidth.QUARTER_HOUR)
+        return cls(TimeSpan(start, until), starts, width, now, range_, interval, end)
 
     @property
     def start(self) -> datetime:
-        return self.end - self.range.length
+        return self.span.since
+
+    @property
+    def until(self) -> datetime:
+        """Runs count up to here."""
+        return self.span.until
 
     @property
     def comparable_from(self) -> datetime:
@@ -226,75 +258,33 @@ class Window:
         return self.until <= self.now
 
     @property
-    def buckets(self) -> list[datetime]:
-        """Start of each bucket, oldest first."""
-        start, interval = self.start, self.interval
-        if self.is_by_month:
-            return list(_months(start, self.end))
-        return [start + number * interval for number in range(self.length)]
-
-    @property
     def length(self) -> int:
         """The number of buckets."""
-        return len(self.buckets) if self.is_by_month else self.range.length // self.interval
+        return len(self.starts)
 
     def in_buckets_of(self, interval: timedelta) -> "Window":
         """Return the same time in buckets of another length."""
-        return replace(self, interval=interval)
-
-    def places_in(self, longer: "Window") -> list[int]:
-        """Return for each bucket the number of the longer bucket that contains it."""
-        starts = longer.buckets
-        return [bisect_right(starts, start) - 1 for start in self.buckets]
+        return self.ending(self.range, interval, self.end, self.until, self.now)
 
     def place_of(self, at: datetime) -> float:
         """Return the place of a moment, counted in buckets from the start."""
-        starts = [*self.buckets, self.end]
+        starts = [*self.starts, self.end]
         number = max(min(bisect_right(starts, at), len(starts) - 1) - 1, 0)
         return number + (at - starts[number]) / (starts[number + 1] - starts[number])
 
-    def split(self, midnight: datetime) -> tuple[TimeSpan, TimeSpan]:
-        """Split the window into its closed days and the rest, which begins with a bucket; either may be empty.
-
-        Of a window that ends before midnight, the rest is what no stored bucket covers.
-        """
-        if self.until <= midnight:
-            border = floor(self.until, GRAINS[0].length)
-        else:
-            border = max(midnight - (midnight - self.start) % self.interval, self.start)
-        return TimeSpan(self.start, border), TimeSpan(border, self.until)
-
     def previous(self, now: datetime) -> "Window":
         """The previous period, up to the same moment as now, by weekday, so 28 days earlier for 30 days."""
-        if isinstance(self.range, CustomRange):
-            back = self.range.back
-            range_ = self.range
+        range_, until = self.range, min(self.until, now)
+        if isinstance(range_, CustomRange):
+            back = range_.back
             if range_.is_by_month:
                 # A year has 365 days or 366, so the moment moves by months too and not by days.
-                until = _months_earlier(min(self.until, now), range_.months)
+                until = _months_earlier(until, range_.months)
                 range_ = replace(range_, since=range_.since - back, until=range_.since)
-                return Window(range_, self.interval, range_.until, until, now)
-            return Window(range_, self.interval, self.end - back, min(self.until, now) - back, now)
-        back = timedelta(days=28) if self.range is Range.MONTH else self.range.length
-        return Window(self.range, self.interval, self.end - back, now - back, now)
-
-
-def stored_parts(span: TimeSpan, grains: Sequence[Grain], now: datetime) -> Iterator[BucketRange | TimeSpan]:
-    """Yield the parts of a span in order: the longest buckets in the middle, shorter ones on both sides."""
-    if not span:
-        return
-    if not grains:
-        yield span
-        return
-    *shorter, grain = grains
-    since = span.since if grain.kept is None else max(span.since, now - grain.kept + MARGIN)
-    first, last = ceil(since, grain.length), floor(span.until, grain.length)
-    if first >= last:
-        yield from stored_parts(span, shorter, now)
-        return
-    yield from stored_parts(TimeSpan(span.since, first), shorter, now)
-    yield BucketRange(grain, first, last)
-    yield from stored_parts(TimeSpan(last, span.until), shorter, now)
+                return self.ending(range_, self.interval, range_.until, until, now)
+        else:
+            back, until = timedelta(days=28) if range_ is Range.MONTH else range_.length, now
+        return self.ending(range_, self.interval, self.end - back, until - back, now)
 
 
 def _is_kept(grain: Grain, since: datetime, now: datetime) -> bool:
@@ -312,13 +302,3 @@ def _months_earlier(at: datetime, months: int) -> datetime:
     number = at.year * 12 + at.month - 1 - months
     year, month = number // 12, number % 12 + 1
     return at.replace(year=year, month=month, day=min(at.day, monthrange(year, month)[1]))
-
-
-def floor(at: datetime, length: timedelta) -> datetime:
-    """Return the start of the bucket of this length that contains the moment."""
-    return at - (at - EPOCH) % length
-
-
-def ceil(at: datetime, length: timedelta) -> datetime:
-    """Return the moment if a bucket of this length starts there, else the end of its bucket."""
-    return at + (EPOCH - at) % length

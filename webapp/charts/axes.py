@@ -108,7 +108,7 @@ def time(window: Window) -> Ticks:
 
 def _days_of(window: Window) -> Iterator[tuple[float, str]]:
     """A day that is one bar has its name below the bar; of many weeks the first of each month has."""
-    for number, start in enumerate(window.buckets):
+    for number, start in enumerate(window.starts):
         if window.is_by_month:
             name = formats.month(start)
             yield number + 0.5, name if start.month == 1 else name.split()[0]

@@ -179,7 +179,7 @@ def _points(series: Series, *, is_over: bool) -> list[dict[str, object]]:
 
 def titles(window: Window) -> tuple[str, ...]:
     """Return the name of each bucket; usually the last one is not over."""
-    starts = tuple(window.buckets)
+    starts = window.starts
     if window.is_by_month:
         names = tuple(f"{formats.month(start)} {formats.zone_name(start)}" for start in starts)
     else:

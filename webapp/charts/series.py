@@ -233,7 +233,7 @@ def _lines(summary: Summary, rate: Rate, shown: Sequence[str], groups: Groups, m
                 summary.slices.get((number, (value,)), NO_RUNS),
                 summary.slice_latencies.get((number, (value,)), NO_LATENCY),
             )
-            for number, start in enumerate(summary.window.buckets)
+            for number, start in enumerate(summary.window.starts)
         )
         return Series(groups.name(value), groups.slots[value], tuple(map(rate.of, points)))
 

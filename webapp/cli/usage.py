@@ -21,9 +21,10 @@ from runtally.usage.filter import RunFilter
 from runtally.usage.groups.groups import GroupAnswer, Sums, read_groups
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.memo import DayMemo
-from runtally.usage.plan import ALL_MEASURES, Group, GroupQuestion
+from runtally.usage.plan import ALL_MEASURES, Group, LatencyDetail, Question
 from runtally.usage.snapshots import Snapshots
-from runtally.usage.timeline import BucketWidth, NamedRange, Timeline
+from runtally.usage.timeline import BucketWidth, Timeline
+from runtally.usage.window import NamedRange
 from webapp.cli.filters import filter_options
 from webapp.cli.opening import with_database
 from webapp.cli.output import Record, attributes, echo, echo_json, echo_table, json_option, record
@@ -92,7 +93,7 @@ def usage(sought: RunFilter, by: _By, name: str, limit: int, *, as_json: bool) -
         timeline = Timeline.whole(NamedRange(name).span(now, BucketWidth.HOUR), now)
         archive = ArchivedRuns.of(settings, database, system_clock)
         async with Reader.opened(database, settings.read_database_url) as reading, reading.snapshot() as connection:
-            question = GroupQuestion(timeline, sought, by.dimensions, limit=limit)
+            question = Question(timeline, sought, by.dimensions, latencies=LatencyDetail.WHOLE, limit=limit)
             snapshots = Snapshots.of(connection, DayMemo(0), ArchivedGroupReader(archive) if archive else None)
             if by.has_lines:
                 return await read_cost_lines(snapshots, connection, question)

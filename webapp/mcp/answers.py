@@ -43,10 +43,11 @@ from runtally.usage.filter import Outcome, RunFilter
 from runtally.usage.groups.groups import GroupAnswer, Sums, read_groups
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.memo import DayMemo
-from runtally.usage.plan import GroupQuestion, LatencyDetail
+from runtally.usage.plan import Question
 from runtally.usage.snapshots import Snapshots
-from runtally.usage.timeline import BucketWidth, NamedRange, Timeline
+from runtally.usage.timeline import BucketWidth, Timeline
 from runtally.usage.totals import Totals
+from runtally.usage.window import NamedRange
 
 Answer = dict[str, Any]
 
@@ -145,9 +146,7 @@ class Answers:
     ) -> Answer:
         """Answer with the groups that rank highest; with `has_value` without the runs that have none."""
         timeline = _timeline(reach, now := self.clock())
-        question = GroupQuestion(
-            timeline, run_filter, tuple(by), limit=limit + has_value, rank_by=rank_by, latencies=LatencyDetail.NONE
-        )
+        question = Question(timeline, run_filter, tuple(by), limit=limit + has_value, rank_by=rank_by)
         async with self.database.snapshot(READ_SECONDS) as connection:
             groups = await read_groups([GroupRowReader.over(connection)], question)
         rows = [(group, one) for group, one in groups.groups.items() if OTHER not in group]
@@ -169,7 +168,7 @@ class Answers:
             cost_lines = await read_cost_lines(
                 Snapshots.of(connection, DayMemo(0)),
                 connection,
-                GroupQuestion(timeline, run_filter, tuple(by), limit=limit),
+                Question(timeline, run_filter, tuple(by), limit=limit),
             )
         total = None if cost_lines.question.is_overlapping else cost_lines.total
         return _answer(

@@ -15,7 +15,7 @@ from runtally import __version__
 from runtally.audit import ANYONE, Actor
 from runtally.errors import RuntallyError
 from runtally.usage.dimensions import DIMENSIONS
-from runtally.usage.timeline import NamedRange
+from runtally.usage.window import NamedRange
 from webapp.mcp.answers import MAX_DIMENSIONS, MAX_ROWS, Answer, Answers, filter_of
 
 P = ParamSpec("P")

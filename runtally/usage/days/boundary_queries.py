@@ -19,8 +19,8 @@ from runtally.usage.memo import DayMemo
 from runtally.usage.plan import REPORTED, LatencyDetail, Question
 from runtally.usage.sketch import LATENCY, NO_LATENCIES, Latencies, sketch_of_counts
 from runtally.usage.summary import Summary
+from runtally.usage.timeline import TimeSpan, ceil
 from runtally.usage.totals import NO_RUNS, Totals, group_sum, totals_reader
-from runtally.usage.window import TimeSpan, ceil
 
 _QUARTER = GRAINS[0].length
 # More are some megabytes, and are added up faster where they are.
@@ -90,20 +90,17 @@ def summary_of(question: Question, runs: Sequence[BoundaryRun]) -> Summary:
         for run in runs
         if run_filter.model in {None, run.model} and run_filter.provider in {None, run.provider}
     ]
-    window = question.window
-    number_of = [(run.occurred_at - window.start) // window.interval for run in wanted]
+    number_of = [question.timeline.number_of(run.occurred_at) for run in wanted]
     counts: Counter[int] = Counter()
     for run in wanted:
         if run.latency is not None:
             counts[run.latency] += run.totals.runs
     has_latencies = question.latencies is not LatencyDetail.NONE and bool(counts)
     return Summary(
-        window,
+        question.timeline,
         question.by,
-        question.bar,
-        buckets=group_sum((number, run.totals) for number, run in zip(number_of, wanted, strict=True))
-        if question.has_buckets
-        else {},
+        question.bars,
+        buckets=group_sum((number, run.totals) for number, run in zip(number_of, wanted, strict=True)),
         groups=group_sum((tuple(_value(run, dimension) for dimension in question.by), run.totals) for run in wanted)
         if question.by
         else {},

@@ -10,7 +10,7 @@ from runtally.db.database import Connection
 from runtally.models.rollup import ALL_PROJECTS, GRAINS, TOTAL_GRAINS, RollupScope
 from runtally.usage.memo import Version
 from runtally.usage.sums.tables import bucket_of, last_bucket
-from runtally.usage.window import TimeSpan
+from runtally.usage.timeline import TimeSpan
 
 _DAY = TOTAL_GRAINS[-1].minutes
 _COARSEST = GRAINS[-1].minutes

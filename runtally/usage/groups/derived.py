@@ -7,7 +7,7 @@ from runtally.usage.dimensions import OTHER, STATUS, Dimension
 from runtally.usage.groups.queries import GroupRows
 from runtally.usage.groups.ranks import Rank, Ranks
 from runtally.usage.groups.slices import ANY_VALUE, SliceKey
-from runtally.usage.plan import Group, GroupQuestion
+from runtally.usage.plan import Group, Question
 from runtally.usage.sketch import binned
 from runtally.usage.totals import NO_RUNS, Totals, group_sum
 
@@ -29,12 +29,12 @@ def named_rows(rows: GroupRows, names: Collection[Group]) -> GroupRows:
     )
 
 
-def ranks_of(question: GroupQuestion, groups: Mapping[Group, Totals]) -> Ranks:
+def ranks_of(question: Question, groups: Mapping[Group, Totals]) -> Ranks:
     """Return the ranks of groups with known sums."""
     return Ranks.of(ranks_by_group(question, groups))
 
 
-def ranks_by_group(question: GroupQuestion, groups: Mapping[Group, Totals]) -> dict[Group, Rank]:
+def ranks_by_group(question: Question, groups: Mapping[Group, Totals]) -> dict[Group, Rank]:
     """Return the rank of each group with known sums."""
     return {
         group: Rank.of(getattr(totals, question.rank_by), totals.runs)
@@ -55,7 +55,7 @@ def succeeded(rows: GroupRows) -> GroupRows:
     )
 
 
-def with_rest(question: GroupQuestion, rest_of: Dimension, rows: GroupRows, whole: GroupRows) -> GroupRows:
+def with_rest(question: Question, rest_of: Dimension, rows: GroupRows, whole: GroupRows) -> GroupRows:
     """Add the group of runs without a value: all runs minus those with one."""
     place = question.by.index(rest_of)
     all_slices = whole.slices or {(0, group): totals for group, totals in whole.groups.items()}
@@ -72,7 +72,7 @@ def with_rest(question: GroupQuestion, rest_of: Dimension, rows: GroupRows, whol
     )
 
 
-def rest_of_latencies(question: GroupQuestion, rest_of: Dimension, found: Counts, whole: Counts) -> Counts:
+def rest_of_latencies(question: Question, rest_of: Dimension, found: Counts, whole: Counts) -> Counts:
     """Return the latencies of runs without a value, by subtracting bins, to which all sketches are converted."""
     place = question.by.index(rest_of)
     left = {key: _in_bins(counts) for key, counts in whole.items()}

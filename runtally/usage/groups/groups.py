@@ -19,7 +19,7 @@ from runtally.usage.groups.queries import GroupRows
 from runtally.usage.groups.ranks import Name, Ranks, highest
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.groups.slices import SliceKey
-from runtally.usage.plan import Group, GroupQuestion, LatencyDetail, TooManyGroups
+from runtally.usage.plan import Group, LatencyDetail, Question, TooManyGroups
 from runtally.usage.sketch import NO_LATENCIES, Latencies, Latency
 from runtally.usage.totals import Totals, group_sum, total_of
 
@@ -51,7 +51,7 @@ class Sums:
 class GroupAnswer:
     """The sums and latencies of groups over a whole time range and in each of its buckets."""
 
-    question: GroupQuestion
+    question: Question
     groups: Mapping[Group, Sums]
     """The group with the highest rank first; all that have none of their own are the last."""
     slices: Mapping[SliceKey, Sums]
@@ -73,7 +73,7 @@ class Values:
     """The runs with these values and without any; fewer than all runs where some values have no sums of their own."""
 
 
-async def read_groups(readers: Sequence[GroupRowReader], question: GroupQuestion) -> GroupAnswer:
+async def read_groups(readers: Sequence[GroupRowReader], question: Question) -> GroupAnswer:
     """Answer a question about groups of runs: those of a database, or of several together, each of which is seen at one moment.
 
     Raises `DimensionNotTracked` where too many runs would have to be read.
@@ -81,7 +81,7 @@ async def read_groups(readers: Sequence[GroupRowReader], question: GroupQuestion
     return await _answer(question, await _parts_of_each(readers, question))
 
 
-async def read_highest(readers: Sequence[GroupRowReader], question: GroupQuestion) -> tuple[Group, ...]:
+async def read_highest(readers: Sequence[GroupRowReader], question: Question) -> tuple[Group, ...]:
     """Return the groups with the highest rank, one more than wanted where there are as many, without their sums.
 
     They are not masked. Raises `DimensionNotTracked` where too many runs would have to be read.
@@ -90,7 +90,7 @@ async def read_highest(readers: Sequence[GroupRowReader], question: GroupQuestio
     return names
 
 
-async def count_groups(readers: Sequence[GroupRowReader], question: GroupQuestion, most: int) -> int:
+async def count_groups(readers: Sequence[GroupRowReader], question: Question, most: int) -> int:
     """Count the groups of each part of the time, so that a group of several parts counts several times.
 
     Stops at the part where there are more than `most`. Raises `DimensionNotTracked` where too many runs would have to be read.
@@ -103,13 +103,13 @@ async def count_groups(readers: Sequence[GroupRowReader], question: GroupQuestio
     return count
 
 
-async def has_hidden_values(readers: Sequence[GroupRowReader], question: GroupQuestion) -> bool:
+async def has_hidden_values(readers: Sequence[GroupRowReader], question: Question) -> bool:
     """Return whether values of the question's key have no sums of their own on some day, so that the rest includes them."""
     parts = await _parts_of_each(readers, question)
     return any(await _each(parts, lambda part: part.has_hidden_values(question)))
 
 
-async def _parts_of_each(readers: Sequence[GroupRowReader], question: GroupQuestion) -> list[Part]:
+async def _parts_of_each(readers: Sequence[GroupRowReader], question: Question) -> list[Part]:
     """Return the parts of a question's time in each database."""
     found = await gathered(parts_of(reader, question, is_added=len(readers) > 1) for reader in readers)
     return [part for parts in found for part in parts]
@@ -122,7 +122,7 @@ async def _each(parts: Sequence[Part], read: Callable[[Part], Coroutine[Any, Any
     return [of_part for of_one in found for of_part in of_one]
 
 
-async def _answer(question: GroupQuestion, parts: Sequence[Part]) -> GroupAnswer:
+async def _answer(question: Question, parts: Sequence[Part]) -> GroupAnswer:
     """Add up what the parts of a question's runs have: times of a database, and databases."""
     ranked, known = await _names(question, parts)
     names = ranked[: question.limit]
@@ -152,7 +152,7 @@ async def _answer(question: GroupQuestion, parts: Sequence[Part]) -> GroupAnswer
     )
 
 
-async def read_values(reader: GroupRowReader, question: GroupQuestion, runs: int) -> Values:
+async def read_values(reader: GroupRowReader, question: Question, runs: int) -> Values:
     """Read the measure of every value of the dimension that a question groups by; there are no more of them than its runs.
 
     Raises `DimensionNotTracked` where too many runs would have to be read, or too many values.
@@ -179,7 +179,7 @@ def _values_of(found: Sequence[Ranks]) -> Values:
     return Values(tuple(measures.values()), sum(sum(ranks.runs) for ranks in found))
 
 
-async def read_whole_latencies(reader: GroupRowReader, question: GroupQuestion) -> Latencies | None:
+async def read_whole_latencies(reader: GroupRowReader, question: Question) -> Latencies | None:
     """Read the latencies of all runs of a question without groups; None where too many runs would have to be read."""
     whole = replace(question, by=(), named=(), latencies=LatencyDetail.WHOLE)
     parts = await parts_of(reader, whole)
@@ -189,7 +189,7 @@ async def read_whole_latencies(reader: GroupRowReader, question: GroupQuestion) 
     return None if found is None else found.get((), NO_LATENCIES)
 
 
-async def _names(question: GroupQuestion, parts: Sequence[Part]) -> tuple[tuple[Group, ...], GroupRows | None]:
+async def _names(question: Question, parts: Sequence[Part]) -> tuple[tuple[Group, ...], GroupRows | None]:
     """Find the groups with the highest rank, one more than wanted, and the sums of all of the last part, if known after that."""
     if not question.by:
         return (), None
@@ -211,7 +211,7 @@ async def _names(question: GroupQuestion, parts: Sequence[Part]) -> tuple[tuple[
     return highest([*ranks, ranks_of(question, rows.groups)], question.limit + 1), rows
 
 
-async def _highest(question: GroupQuestion, parts: Sequence[Part], found: Sequence[Ranks | None]) -> tuple[Group, ...]:
+async def _highest(question: Question, parts: Sequence[Part], found: Sequence[Ranks | None]) -> tuple[Group, ...]:
     """Return the groups with the highest rank over all parts, given the ranks of each; None is that of one with too many.
 
     They are one more than wanted, where there are as many.
@@ -228,7 +228,7 @@ async def _highest(question: GroupQuestion, parts: Sequence[Part], found: Sequen
 
 
 async def _read(
-    part: Part, question: GroupQuestion, known: GroupRows | None, *, has_latencies: bool
+    part: Part, question: Question, known: GroupRows | None, *, has_latencies: bool
 ) -> tuple[GroupRows, GroupLatencies | None]:
     """Read the sums of the question's named groups in a part and those of all others as one, and their latencies."""
     if not has_latencies:
@@ -236,18 +236,18 @@ async def _read(
     return await part.reader.reads.together(_named_rows(part, question, known), part.latencies(question))
 
 
-async def _named_rows(part: Part, question: GroupQuestion, known: GroupRows | None) -> GroupRows:
+async def _named_rows(part: Part, question: Question, known: GroupRows | None) -> GroupRows:
     return await part.rows(question) if known is None else named_rows(known, question.named or ())
 
 
-def _has_latencies(question: GroupQuestion, parts: Sequence[Part]) -> bool:
+def _has_latencies(question: Question, parts: Sequence[Part]) -> bool:
     """Return whether latencies are asked for, and no part is remembered to have too many runs for that."""
     is_asked = question.latencies is not LatencyDetail.NONE
     return is_asked and not any(part.is_known_as_too_large(question) for part in parts)
 
 
 def _added_latencies(
-    question: GroupQuestion, parts: Sequence[GroupLatencies | None]
+    question: Question, parts: Sequence[GroupLatencies | None]
 ) -> tuple[Mapping[Group, Latencies] | None, Mapping[SliceKey, Latencies] | None]:
     """Add up the latencies of all parts, over the whole time and in each bucket; None where a part has none."""
     known = [part for part in parts if part is not None]

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from datetime import timedelta
 
 from runtally.db.database import Connection
 from runtally.models.rollup import GRAINS, RollupScope
@@ -27,8 +26,7 @@ from runtally.usage.groups.slices import (
 )
 from runtally.usage.plan import Group, LatencyDetail
 from runtally.usage.sketch import LATENCY, NO_LATENCIES, Latencies, Latency, Sketch, milliseconds_of
-from runtally.usage.timeline import Timeline
-from runtally.usage.window import TimeSpan
+from runtally.usage.timeline import Timeline, TimeSpan
 
 # What a stored sketch is read for.
 _OF_BUCKET, _OF_WHOLE, _OF_BOTH = range(3)
@@ -120,17 +118,17 @@ async def select_stored_latencies(
     timeline: Timeline,
     detail: LatencyDetail,
     *,
-    percentiles_of: timedelta | None = None,
+    has_percentiles: bool = False,
 ) -> tuple[dict[int, Latencies], Latencies]:
     """Read the stored latencies of a project, or of all, those not merged yet, and those of runs without stored buckets.
 
-    They are those of each bucket, if asked for, and of the whole time. Of buckets as long as `percentiles_of` whose percentiles
-    are stored, these come in place of the latencies.
+    They are those of each bucket, if asked for, and of the whole time. With `has_percentiles` the percentiles of a bucket come in
+    place of its latencies where they are stored.
     """
     buckets, whole = timeline.cover(GRAINS), timeline.as_one_bucket().cover(GRAINS)
     if detail is LatencyDetail.WHOLE:
         buckets = whole
-    elif percentiles_of is None:
+    elif not has_percentiles:
         whole = buckets
     elif whole.runs != buckets.runs:
         # Where short buckets have expired, the whole is read from longer ones, so that fewer runs are read.
@@ -148,10 +146,11 @@ async def select_stored_latencies(
     since = found.value(min((range_.since for range_ in ranges), default=timeline.span.since), "timestamptz")
     until = found.value(max((range_.until for range_ in ranges), default=timeline.span.since), "timestamptz")
     is_known = "FALSE"
-    if percentiles_of is not None:
+    if has_percentiles:
+        first = timeline.bucket(0)
         is_known = f"""p95 IS NOT NULL
                    AND ranges.used_for = {_OF_BUCKET}
-                   AND ranges.grain * 60 = {int(percentiles_of.total_seconds())}
+                   AND ranges.grain * 60 = {int((first.until - first.since).total_seconds())}
                    AND {number_sql("bucket", starts)} NOT IN (SELECT number FROM waiting)"""
     binned = "array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency), NULL, NULL"
     of_runs = "".join(

@@ -17,10 +17,9 @@ from runtally.usage.groups.ranks import Ranks
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.groups.slices import SliceKey
 from runtally.usage.memo import Version
-from runtally.usage.plan import Group, GroupQuestion, LatencyDetail
+from runtally.usage.plan import Group, LatencyDetail, Question
 from runtally.usage.sketch import Latencies, sketch_of_counts
-from runtally.usage.timeline import BucketWidth, Timeline
-from runtally.usage.window import TimeSpan, floor
+from runtally.usage.timeline import BucketWidth, Timeline, TimeSpan, floor
 
 Value = TypeVar("Value")
 _HOUR, _QUARTER = BucketWidth.HOUR.length, BucketWidth.QUARTER_HOUR.length
@@ -58,17 +57,17 @@ class Part:
         span, starts = self.timeline.span, self.timeline.starts
         return bisect_left(starts, span.until) - bisect_right(starts, span.since) + 1
 
-    async def count(self, question: GroupQuestion, most: int) -> int:
+    async def count(self, question: Question, most: int) -> int:
         """Count the groups, up to one more than `most`."""
         asked = self._asked_of_ranks(question)
         return await self.remembered((f"groups up to {most}", asked), lambda: self.reader.count(asked, most))
 
-    async def ranks(self, question: GroupQuestion) -> Ranks:
+    async def ranks(self, question: Question) -> Ranks:
         """Read the rank of each group."""
         asked = self._asked_of_ranks(question)
         return await self.remembered(("ranks", asked), lambda: self.reader.ranks(asked))
 
-    async def ranks_up_to(self, question: GroupQuestion, most: int) -> Ranks | None:
+    async def ranks_up_to(self, question: Question, most: int) -> Ranks | None:
         """Read the rank of each group; None if there are more groups than `most`, unless no other part can be read with it."""
         if self.is_added:
             return await self.ranks(question)
@@ -81,25 +80,25 @@ class Part:
         found = await self.remembered((_up_to(most), asked), read)
         return None if found is _TOO_MANY else found
 
-    async def has_hidden_values(self, question: GroupQuestion) -> bool:
+    async def has_hidden_values(self, question: Question) -> bool:
         """Return whether values of the question's key have no sums of their own on some day."""
         asked = self._asked_of_ranks(question)
         return await self.remembered(("hidden values", asked), lambda: self.reader.has_hidden_values(asked))
 
-    async def highest_ranks(self, question: GroupQuestion, count: int) -> Ranks:
+    async def highest_ranks(self, question: Question, count: int) -> Ranks:
         """Read the rank of so many groups, those with the highest."""
         return await self.reader.ranks(self._asked_of_ranks(question), count)
 
-    def has_ranks(self, question: GroupQuestion, most: int) -> bool:
+    def has_ranks(self, question: Question, most: int) -> bool:
         """Return whether it is remembered what `ranks_up_to` returns."""
         return self._known(_up_to(most), self._asked_of_ranks(question)) is not None
 
-    async def rows(self, question: GroupQuestion) -> GroupRows:
+    async def rows(self, question: Question) -> GroupRows:
         """Read the sums of the question's named groups and of all others, over this whole part and in each bucket."""
         asked = replace(question, timeline=self.timeline, latencies=LatencyDetail.NONE)
         return await self.remembered(("sums", asked), lambda: self.reader.rows(asked))
 
-    async def latencies(self, question: GroupQuestion) -> GroupLatencies | None:
+    async def latencies(self, question: Question) -> GroupLatencies | None:
         """Read the latencies of the question's named groups and of all others; None if there are too many runs to read."""
         what, asked = self._asked_of_latencies(question)
 
@@ -114,7 +113,7 @@ class Part:
             return None
         return None if found is _TOO_LARGE else found
 
-    def _latencies_of(self, counts: Counts, question: GroupQuestion) -> GroupLatencies:
+    def _latencies_of(self, counts: Counts, question: Question) -> GroupLatencies:
         """Add up latencies by group; for buckets that lie completely in this part, keep only percentiles."""
         groups: dict[Group, Counter[int]] = defaultdict(Counter)
         for (_, group), more in counts.items():
@@ -129,11 +128,11 @@ class Part:
             slices[number, group] = latencies.as_percentiles() if is_all else latencies
         return GroupLatencies(of_groups, slices)
 
-    def is_known_as_too_large(self, question: GroupQuestion) -> bool:
+    def is_known_as_too_large(self, question: Question) -> bool:
         """Return whether it is remembered that latencies would have to be read from too many runs."""
         return self._known(*self._asked_of_latencies(question)) is _TOO_LARGE
 
-    def _asked_of_latencies(self, question: GroupQuestion) -> tuple[str, GroupQuestion]:
+    def _asked_of_latencies(self, question: Question) -> tuple[str, Question]:
         is_whole = question.latencies is LatencyDetail.WHOLE
         asked = replace(question, timeline=self.timeline.as_one_bucket() if is_whole else self.timeline)
         # Percentiles are not enough for a bucket that goes on after this part, or has runs elsewhere.
@@ -141,19 +140,19 @@ class Part:
         return f"latencies {whole}", asked
 
     async def remembered(
-        self, asked: tuple[Hashable, GroupQuestion, *tuple[Hashable, ...]], read: Callable[[], Awaitable[Value]]
+        self, asked: tuple[Hashable, Question, *tuple[Hashable, ...]], read: Callable[[], Awaitable[Value]]
     ) -> Value:
         """Return the answer to what is asked about this part from the memo, or read it."""
         if self.reader.memo is None or self.version is None:
             return await read()
         return await self.reader.memo.get_or_read(_key(*asked), self.version, self.timeline.now, read)
 
-    def _known(self, what: str, asked: GroupQuestion) -> object | None:
+    def _known(self, what: str, asked: Question) -> object | None:
         if self.reader.memo is None or self.version is None:
             return None
         return self.reader.memo.get(_key(what, asked), self.version, self.timeline.now)
 
-    def _asked_of_ranks(self, question: GroupQuestion) -> GroupQuestion:
+    def _asked_of_ranks(self, question: Question) -> Question:
         return replace(question, timeline=self.timeline, latencies=LatencyDetail.NONE).of_ranks()
 
 
@@ -161,12 +160,12 @@ def _up_to(most: int) -> str:
     return f"ranks up to {most}"
 
 
-def _key(what: Hashable, asked: GroupQuestion, *more: Hashable) -> Hashable:
+def _key(what: Hashable, asked: Question, *more: Hashable) -> Hashable:
     """Return what an answer is remembered by: the moment it is asked says nothing of days that are over."""
-    return what, replace(asked, timeline=replace(asked.timeline, now=asked.timeline.span.since)), *more
+    return what, asked.as_remembered(), *more
 
 
-async def parts_of(reader: GroupRowReader, question: GroupQuestion, *, is_added: bool = False) -> list[Part]:
+async def parts_of(reader: GroupRowReader, question: Question, *, is_added: bool = False) -> list[Part]:
     """Return the closed days and the rest of the time, if there are any; without a memo one part of all. Raises `Forbidden`."""
     masking.demand_open(question.filter.project_id, question.filter.dimensions)
     timeline, project_id = question.timeline, question.filter.project_id
@@ -187,22 +186,22 @@ async def parts_of(reader: GroupRowReader, question: GroupQuestion, *, is_added:
     if days.is_dropping or None in versions.values():
         return [Part(reader, timeline, is_added=is_added)]
     parts = [
-        Part(reader, replace(timeline, span=one), (version, tracked.is_tracked, tracked.version), is_added)
+        Part(reader, timeline.during(one), (version, tracked.is_tracked, tracked.version), is_added)
         for one, version in versions.items()
     ]
     last = parts[-1].timeline.span.until
     if last < span.until:
-        parts.append(Part(reader, replace(timeline, span=TimeSpan(last, span.until)), is_added=is_added))
+        parts.append(Part(reader, timeline.during(TimeSpan(last, span.until)), is_added=is_added))
     return parts
 
 
-def _is_read_by_hour(question: GroupQuestion, *, is_past: bool) -> bool:
+def _is_read_by_hour(question: Question, *, is_past: bool) -> bool:
     """Return whether the hours of the last day are read one by one, or its runs, and not only the few sums of all of it."""
     width = question.timeline.width
     return (is_past or (width is not None and width.length < DAY)) and not question.is_of_models
 
 
-async def _version_of_hours(reader: GroupRowReader, question: GroupQuestion, hours: TimeSpan, days: Days) -> Version:
+async def _version_of_hours(reader: GroupRowReader, question: Question, hours: TimeSpan, days: Days) -> Version:
     """Return a value that changes whenever a run of these hours changes; those of past days change with their day."""
     if not hours or hours.until <= start_of_day(question.timeline.now):
         return days.version(hours)

@@ -31,11 +31,11 @@ from runtally.usage.groups.slices import (
     unusual,
     value_slices,
 )
-from runtally.usage.plan import Group, GroupQuestion, Source, TooManyGroups
+from runtally.usage.plan import Group, Question, Source, TooManyGroups
 from runtally.usage.sums.tables import SLICES
 from runtally.usage.sums.values import keys_of
+from runtally.usage.timeline import TimeSpan
 from runtally.usage.totals import Totals, totals_reader
-from runtally.usage.window import TimeSpan
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # What a row is of.
@@ -90,7 +90,7 @@ async def select_tracked(connection: Connection, project_id: str | None, key: st
 
 
 async def count_runs(
-    connection: Connection, question: GroupQuestion, rest_of: Dimension | None, spans: Sequence[TimeSpan], limit: int
+    connection: Connection, question: Question, rest_of: Dimension | None, spans: Sequence[TimeSpan], limit: int
 ) -> int:
     """Count the runs to read in these spans, up to one more than the limit."""
     found, walked = 0, question.filter.as_indexed
@@ -267,7 +267,7 @@ def slices_sql(
 )"""
 
 
-def _merged_dimension(question: GroupQuestion) -> Dimension | None:
+def _merged_dimension(question: Question) -> Dimension | None:
     """Return the dimension whose values are added up unless they are named: the one that may have thousands."""
     if len(question.by) == 1:
         return question.by[0]
@@ -275,7 +275,7 @@ def _merged_dimension(question: GroupQuestion) -> Dimension | None:
 
 
 def _of_named(
-    conditions: Conditions, question: GroupQuestion, named: Collection[Group], dimension: Dimension, slices: str
+    conditions: Conditions, question: Question, named: Collection[Group], dimension: Dimension, slices: str
 ) -> str:
     """SQL of slices in which groups that are not named have no value of a dimension, so that what is kept is not each of thousands."""
     names, rows = names_of(question.by), named_sql(conditions, question, named)
@@ -289,7 +289,7 @@ def _of_named(
 GROUP BY {places}"""
 
 
-def _sums(question: GroupQuestion) -> str:
+def _sums(question: Question) -> str:
     return ", ".join(f"{one.over_sums} AS {one.name}" for one in measures_named(*question.measures))
 
 
@@ -298,7 +298,7 @@ def _told_apart(names: Sequence[str]) -> str:
     return " AND ".join(f"{name} NOT IN ('{ANY}', '{OTHERS}', '{VALUE}{OTHER_NAME}')" for name in names)
 
 
-def _groups_sql(conditions: Conditions, question: GroupQuestion, rest_of: Dimension | None) -> str:
+def _groups_sql(conditions: Conditions, question: Question, rest_of: Dimension | None) -> str:
     """SQL of the sums of groups, over `slices`."""
     names, sums = names_of(question.by), _sums(question)
     group = f"ARRAY[{', '.join(names)}]::text[]"
@@ -325,7 +325,7 @@ groups AS MATERIALIZED (
   {f"{chr(10)}   UNION ALL{chr(10)}  ".join(selects)}"""
 
 
-def _valued_sql(question: GroupQuestion, rest_of: Dimension) -> str:
+def _valued_sql(question: Question, rest_of: Dimension) -> str:
     """SQL of the sums of all runs that have a value of a dimension, over `slices`."""
     names = names_of(question.by)
     valued = names.pop(question.by.index(rest_of))
@@ -335,7 +335,7 @@ def _valued_sql(question: GroupQuestion, rest_of: Dimension) -> str:
 GROUP BY {", ".join(("number", *names))}"""
 
 
-def _grouped(conditions: Conditions, question: GroupQuestion, names: Sequence[str], sums: str) -> str:
+def _grouped(conditions: Conditions, question: Question, names: Sequence[str], sums: str) -> str:
     """SQL of the sums of each bucket and named group, and of all others as one."""
     which = " AND ".join(f"{name} <> '{ANY}'" for name in names) or "TRUE"
     if question.named is None or not names:

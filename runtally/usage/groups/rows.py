@@ -36,9 +36,9 @@ from runtally.usage.memo import DayMemo, ReadOnce, Version
 from runtally.usage.overview.project_queries import select_dropped_before
 from runtally.usage.plan import (
     Group,
-    GroupQuestion,
     LatencyDetail,
     Plan,
+    Question,
     Source,
     keeps_all_but_failed,
     plan_of,
@@ -46,7 +46,7 @@ from runtally.usage.plan import (
     without_key,
 )
 from runtally.usage.snapshots import ArchivedGroups, Snapshot
-from runtally.usage.window import TimeSpan
+from runtally.usage.timeline import TimeSpan
 
 MAX_RUNS_READ = 100_000
 
@@ -74,7 +74,7 @@ class GroupRowReader:
     def of(cls, snapshot: Snapshot) -> "GroupRowReader":
         return cls(snapshot.reads, snapshot.archive, snapshot.memo)
 
-    async def tracked(self, question: GroupQuestion) -> TrackedState:
+    async def tracked(self, question: Question) -> TrackedState:
         """Return whether sums of the question's key are stored; read once."""
         key, project_id = question.key, question.filter.project_id
         if key is None or key.tracked_as is None:
@@ -91,7 +91,7 @@ class GroupRowReader:
         asked = self.connection, project_id, *span
         return await self._once.get_or_read(("hours", project_id, span), lambda: select_hours(*asked))
 
-    async def ranks(self, question: GroupQuestion, most: int | None = None) -> Ranks:
+    async def ranks(self, question: Question, most: int | None = None) -> Ranks:
         """Read the rank of each group, or of so many with the highest, and of the group without a value.
 
         Raises `DimensionNotTracked` where too many runs would have to be read.
@@ -111,7 +111,7 @@ class GroupRowReader:
         without_value = with_rest(question, rest_of, valued, whole).groups
         return ranks.with_groups(ranks_by_group(question, without_value))
 
-    async def count(self, question: GroupQuestion, most: int) -> int:
+    async def count(self, question: Question, most: int) -> int:
         """Count the groups with a value, up to one more than `most`; with a filter on success those of all runs.
 
         Raises `DimensionNotTracked` where too many runs would have to be read.
@@ -121,7 +121,7 @@ class GroupRowReader:
             question = replace(question, filter=question.filter.replace(status=None))
         return await group_queries.count_groups(self.connection, await self._readable(question), most)
 
-    async def has_hidden_values(self, question: GroupQuestion) -> bool:
+    async def has_hidden_values(self, question: Question) -> bool:
         """Return whether the stored sums of a day combine some values of the question's key as "(other)"."""
         asked = await self._planned(question)
         if asked.plan.sums is Source.SLICES and asked.plan.cover.stored:
@@ -130,7 +130,7 @@ class GroupRowReader:
             return False
         return await group_queries.select_has_hidden(self.connection, asked)
 
-    async def rows(self, question: GroupQuestion) -> GroupRows:
+    async def rows(self, question: Question) -> GroupRows:
         """Read the sums of the named groups, and of all others as one; without names those of all groups.
 
         Raises `DimensionNotTracked` where too many runs would have to be read.
@@ -138,7 +138,7 @@ class GroupRowReader:
         found = await self._rows(question)
         return found if question.named is None else named_rows(found, question.named)
 
-    async def _rows(self, question: GroupQuestion) -> GroupRows:
+    async def _rows(self, question: Question) -> GroupRows:
         """Read the sums of the named groups, of all others as one, and of the group without a value."""
         if keeps_all_but_failed(question):
             return succeeded(await self._rows(replace(with_status(question), named=None)))
@@ -151,7 +151,7 @@ class GroupRowReader:
         )
         return with_rest(question, rest_of, rows, whole)
 
-    async def latencies(self, question: GroupQuestion) -> Counts | None:
+    async def latencies(self, question: Question) -> Counts | None:
         """Read the latencies of the named groups, and of all others as one; None if there are too many runs to read.
 
         Raises `ArchiveNotRead`.
@@ -165,7 +165,7 @@ class GroupRowReader:
             added[number, named_group(group, named)].update(more)
         return added
 
-    async def _latencies(self, question: GroupQuestion, named: Collection[Group] | None) -> Counts | None:
+    async def _latencies(self, question: Question, named: Collection[Group] | None) -> Counts | None:
         if keeps_all_but_failed(question):
             with_failed = await self._latencies(
                 with_status(question), None if named is None else {(*one, STATUS.usual) for one in named}
@@ -217,14 +217,14 @@ class GroupRowReader:
             _add(found, more)
         return found
 
-    async def _stored_latencies(self, question: GroupQuestion) -> Counts:
+    async def _stored_latencies(self, question: Question) -> Counts:
         of_buckets, _ = await group_latency_queries.select_stored_latencies(
             self.connection, question.filter, question.timeline, LatencyDetail.BUCKETS
         )
         merged = {number: one.merged().sketches for number, one in of_buckets.items()}
         return {(number, ()): Counter(dict(zip(*sketch, strict=True))) for number, [sketch] in merged.items()}
 
-    async def _readable(self, question: GroupQuestion) -> PlannedQuestion:
+    async def _readable(self, question: Question) -> PlannedQuestion:
         """Plan a question, and read the slices of its runs that are archived. Raises `DimensionNotTracked`."""
         asked = await self._planned(question)
         old = await self._archived_spans(question, asked.plan, asked.plan.cover.runs)
@@ -233,7 +233,7 @@ class GroupRowReader:
         with _explained():
             return replace(asked, archived=await self.archive.slices(self.connection, question, asked.plan, old))
 
-    async def _planned(self, question: GroupQuestion) -> PlannedQuestion:
+    async def _planned(self, question: Question) -> PlannedQuestion:
         """Plan a question, and read the runs of its days that are not merged into the sums of its key yet, if there are any."""
         key, state = question.key, await self.tracked(question)
         plan = plan_of(question, is_tracked=state.is_tracked)
@@ -263,9 +263,7 @@ class GroupRowReader:
         first, last = min(one.since for one in stored).date(), max(one.until for one in stored).date()
         return found if any(first <= day <= last for day in found.days) else None
 
-    async def _archived_spans(
-        self, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]
-    ) -> Sequence[TimeSpan]:
+    async def _archived_spans(self, question: Question, plan: Plan, spans: Sequence[TimeSpan]) -> Sequence[TimeSpan]:
         """Return which parts of these spans the archive has runs of. Raises `DimensionNotTracked` if others cannot be read."""
         if not spans:
             return ()
@@ -290,7 +288,7 @@ class GroupRowReader:
             raise DimensionNotTracked(_advice(question, plan))
         return old
 
-    async def _count_runs(self, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]) -> int:
+    async def _count_runs(self, question: Question, plan: Plan, spans: Sequence[TimeSpan]) -> int:
         """Count the runs to read in these spans, up to one more than may be; not read if their days have no more."""
         if self.days is not None and all(span.since >= self.days.since for span in spans):
             of_days = sum(map(self.days.runs_in, spans))
@@ -300,7 +298,7 @@ class GroupRowReader:
         asked = self.connection, question, plan.rest_of, spans, MAX_RUNS_READ
         return await self._once.get_or_read(place, lambda: group_queries.count_runs(*asked))
 
-    async def _are_missing(self, question: GroupQuestion, span: TimeSpan) -> bool:
+    async def _are_missing(self, question: Question, span: TimeSpan) -> bool:
         """Return whether runs of a span were dropped without being archived; asked once for each span."""
         if self.archive is None:
             return True
@@ -320,7 +318,7 @@ def _explained() -> Iterator[None]:
         raise ArchiveNotRead(error.message) from error
 
 
-def _advice(question: GroupQuestion, plan: Plan) -> str:
+def _advice(question: Question, plan: Plan) -> str:
     """Return advice on how to ask so that stored sums can answer."""
     too_many = f"More than {MAX_RUNS_READ:,} runs would have to be read one by one"
     key = question.key

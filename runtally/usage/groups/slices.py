@@ -17,12 +17,12 @@ from runtally.models.measures import MEASURES, columns_over_runs, measures_named
 from runtally.models.rollup import RollupScope
 from runtally.usage.conditions import Conditions, of_models, runs_during, stored_in
 from runtally.usage.dimensions import OTHER, Dimension
-from runtally.usage.plan import Group, GroupQuestion, Plan, Source
+from runtally.usage.plan import Group, Plan, Question, Source
 from runtally.usage.sketch import LATENCY
 from runtally.usage.sums.blocks import summed_ctes, waiting_ctes
 from runtally.usage.sums.tables import SLICES, TOTALS
 from runtally.usage.sums.values import keys_of
-from runtally.usage.window import BucketRange, TimeSpan
+from runtally.usage.timeline import BucketRange, TimeSpan
 
 # In this order no value comes after all values.
 VALUE, NONE, OTHERS, ANY = "=", "~", "*", "+"
@@ -49,7 +49,7 @@ def read_group(written: Sequence[str]) -> Group:
     return tuple([one[1:] if one.startswith(VALUE) else _SPECIAL[one] for one in written])
 
 
-def named_sql(conditions: Conditions, question: GroupQuestion, named: Collection[Group]) -> str:
+def named_sql(conditions: Conditions, question: Question, named: Collection[Group]) -> str:
     """SQL of these groups, as rows."""
     names = names_of(question.by)
     values = zip(*named, strict=True) if named else ((),) * len(names)
@@ -124,7 +124,7 @@ def _columns_cte(
 class PlannedQuestion:
     """A question with its plan, and the runs that stored sums lack."""
 
-    question: GroupQuestion
+    question: Question
     plan: Plan
     waiting: WaitingRuns | None = None
     archived: ArchivedSlices = ()
@@ -150,7 +150,7 @@ def stored_slices(conditions: Conditions, asked: PlannedQuestion, starts: str) -
    WHERE {of_models(conditions, question.filter)}"""
 
 
-def of_key(question: GroupQuestion) -> str:
+def of_key(question: Question) -> str:
     """SQL of the rows of a key in a table of sums; for one project without a join, so that the primary key finds them."""
     if question.filter.project_id is None:
         return "(project_id, key_id) IN (SELECT project_id, id FROM key)"
@@ -247,7 +247,7 @@ def _hours_of(conditions: Conditions, ranges: Sequence[BucketRange]) -> str:
     return f"CROSS JOIN LATERAL (SELECT {sums_before(since)} + 1 AS first, {sums_before(until)} AS last) AS places"
 
 
-def _columns_of_values(question: GroupQuestion, key: Dimension) -> str:
+def _columns_of_values(question: Question, key: Dimension) -> str:
     columns = [
         f"{_VALUE} AS {name}" if dimension == key else f"'{VALUE}' || {dimension.slice_column} AS {name}"
         for dimension, name in zip(question.by, names_of(question.by), strict=True)
@@ -255,7 +255,7 @@ def _columns_of_values(question: GroupQuestion, key: Dimension) -> str:
     return ", ".join((*columns, *question.measures))
 
 
-def kept_values(conditions: Conditions, question: GroupQuestion, key: Dimension) -> Iterator[str]:
+def kept_values(conditions: Conditions, question: Question, key: Dimension) -> Iterator[str]:
     """SQL of the filter over rows of values."""
     value = question.filter.value_of(key)
     if value is not None:
@@ -298,7 +298,7 @@ def archived_slices(conditions: Conditions, asked: PlannedQuestion) -> str:
 
 def run_slices(  # noqa: PLR0913  # The parts of an expression.
     conditions: Conditions,
-    question: GroupQuestion,
+    question: Question,
     rest_of: Dimension | None,
     span: TimeSpan,
     starts: str,
@@ -315,7 +315,7 @@ def run_slices(  # noqa: PLR0913  # The parts of an expression.
 GROUP BY number{columns}"""
 
 
-def runs_sql(found: Conditions, question: GroupQuestion, rest_of: Dimension | None, span: TimeSpan, starts: str) -> str:
+def runs_sql(found: Conditions, question: Question, rest_of: Dimension | None, span: TimeSpan, starts: str) -> str:
     """SQL of the runs of a span, each with the number of its bucket and its values; once for each value of a list."""
     columns, joined, which = value_columns(found, question.by, rest_of)
     runs, _, conditions = runs_during(found, question.filter, span).partition("WHERE")

@@ -142,7 +142,7 @@ class Projects:
         return tuple(summary._replace(costs=costs(summary.project.id)) for summary in summaries)
 
     async def _sums_over(self, window: Window) -> Summary:
-        question = Question(window, self._filter, by=(PROJECT,), measures=BY_PROJECT, has_buckets=False)
+        question = Question(window.as_one_bucket(), self._filter, (PROJECT,), BY_PROJECT)
         return await self._reader.summary(question)
 
     async def _reaching_back(self, ids: Sequence[str]) -> AbstractSet[str]:

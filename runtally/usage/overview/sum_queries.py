@@ -10,9 +10,9 @@ from runtally.usage.filter import RunFilter
 from runtally.usage.plan import Question
 from runtally.usage.summary import Summary
 from runtally.usage.sums.tables import SLICES, TOTALS
-from runtally.usage.timeline import Timeline
+from runtally.usage.timeline import BucketRange, Timeline, TimeSpan
 from runtally.usage.totals import Totals, group_sum, totals_reader
-from runtally.usage.window import BucketRange, TimeSpan, Window
+from runtally.usage.window import Window
 
 BY_PROJECT = ("runs", "errors", "timeouts", "unpriced", "cost_usd")
 """The measures that a row of the list of projects shows."""
@@ -38,7 +38,7 @@ async def select_sums(connection: Connection, question: Question, span: TimeSpan
     """Read the sums of each project that has runs in a span."""
     run_filter, found = question.filter, list[tuple[str, Totals]]()
     grains = GRAINS if run_filter.is_narrowed else TOTAL_GRAINS
-    stored, of_runs = Timeline.whole(span, question.window.now).cover(grains)
+    stored, of_runs = Timeline.whole(span, question.timeline.now).cover(grains)
     totals_of = totals_reader(BY_PROJECT)
     days = [one for one in stored if one.grain == TOTAL_GRAINS[-1] and run_filter.project_id is None]
     others = [one for one in stored if one not in days]
@@ -59,7 +59,7 @@ GROUP BY 1"""
         rows = await connection.fetch(sql, *conditions.values)
         found += ((id_, totals_of(values)) for id_, *values in rows)
     groups = group_sum(found)
-    return Summary(question.window, question.by, question.bar, groups={(id_,): group for id_, group in groups.items()})
+    return Summary(question.timeline, question.by, groups={(id_,): group for id_, group in groups.items()})
 
 
 def _sums_sql(conditions: Conditions, stored: Sequence[BucketRange], run_filter: RunFilter) -> str:
@@ -96,7 +96,7 @@ async def select_costs(
     connection: Connection, window: Window, run_filter: RunFilter, ids: Sequence[str]
 ) -> dict[str, dict[int, float]]:
     """Read the cost of these projects in each bucket with runs, by the bucket's number."""
-    stored, of_runs = Timeline.of_window(window).cover(GRAINS if run_filter.is_narrowed else TOTAL_GRAINS)
+    stored, of_runs = window.cover(GRAINS if run_filter.is_narrowed else TOTAL_GRAINS)
     found = Conditions()
     start, wanted = found.value(window.start, "timestamptz"), found.value(list(ids), "text[]")
     number = f"floor(date_part('epoch', {{moment}} - {start}) / {int(window.interval.total_seconds())})::int AS number"

@@ -24,9 +24,8 @@ from runtally.usage.dimensions import DIMENSIONS
 from runtally.usage.filter import RunFilter
 from runtally.usage.groups.groups import read_groups
 from runtally.usage.groups.rows import GroupRowReader
-from runtally.usage.plan import GroupQuestion, LatencyDetail
-from runtally.usage.timeline import Timeline
-from runtally.usage.window import TimeSpan
+from runtally.usage.plan import LatencyDetail, Question
+from runtally.usage.timeline import Timeline, TimeSpan
 from tests.documents import make_stored_run
 from tests.relays import SteppedClock
 from tests.store.alerts.test_evaluator import add_target, alerts
@@ -148,7 +147,7 @@ async def test_readers_who_see_hashes_see_a_name_and_its_hash_as_one_group(
     await set_rule(project, clock, names, "hashed")
     await spend(project, clock, names, "ann", "0.25")
     span = TimeSpan(clock.now - timedelta(days=2), clock.now + timedelta(hours=1))
-    question = GroupQuestion(
+    question = Question(
         Timeline.whole(span, clock.now), RunFilter(project_id="p"), (DIMENSIONS["user"],), latencies=latencies
     )
     masking.use(NameMask(names, ANYONE))

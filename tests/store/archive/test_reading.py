@@ -41,9 +41,8 @@ from runtally.usage.filter import Outcome, Period, RunFilter
 from runtally.usage.groups.groups import GroupAnswer, read_groups
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.memo import DayMemo
-from runtally.usage.plan import GroupQuestion, LatencyDetail
-from runtally.usage.timeline import BucketWidth, Timeline
-from runtally.usage.window import TimeSpan
+from runtally.usage.plan import LatencyDetail, Question
+from runtally.usage.timeline import BucketWidth, Timeline, TimeSpan
 from tests.archives import HORIZON, NOW, OLD_RUNS, START, archive_at, change_byte, made, retain, runs_of
 from webapp.cli.reporting import lines_of
 
@@ -179,7 +178,7 @@ BY: Sequence[tuple[Dimension, ...]] = (
 SPAN = TimeSpan(START + timedelta(hours=5), START + timedelta(days=80, hours=7))
 
 
-def questions() -> Iterator[GroupQuestion]:
+def questions() -> Iterator[Question]:
     for by in BY:
         for run_filter in (
             RunFilter(project_id="one"),
@@ -190,12 +189,12 @@ def questions() -> Iterator[GroupQuestion]:
             RunFilter(project_id="one", service_tier="flex", region="us"),
         ):
             is_whole = len(by) + len(run_filter.narrowed) == 1
-            timeline = Timeline.whole(SPAN, NOW) if is_whole else Timeline.of(SPAN, BucketWidth.WEEK, NOW)
-            yield GroupQuestion(timeline, run_filter, by, limit=3)
+            timeline = Timeline.whole(SPAN, NOW) if is_whole else Timeline.in_buckets(SPAN, BucketWidth.WEEK, NOW)
+            yield Question(timeline, run_filter, by, latencies=LatencyDetail.BUCKETS, limit=3)
 
 
 async def ask(
-    connection: Connection, question: GroupQuestion, groups: ArchivedGroupReader, memo: DayMemo | None = None
+    connection: Connection, question: Question, groups: ArchivedGroupReader, memo: DayMemo | None = None
 ) -> GroupAnswer:
     return await read_groups([GroupRowReader(CombinedReads.over(connection), groups, memo)], question)
 
@@ -388,7 +387,7 @@ async def test_that_the_archive_was_busy_is_not_remembered(
 ) -> None:
     await archive_all(own, folder)
     timeline = Timeline.whole(TimeSpan(START + timedelta(days=4), START + timedelta(days=10)), NOW)
-    question = GroupQuestion(timeline, ONE, (STATUS,), latencies=LatencyDetail.WHOLE)
+    question = Question(timeline, ONE, (STATUS,), latencies=LatencyDetail.WHOLE)
     memo = DayMemo(50_000_000)
 
     async def have_latencies() -> set[bool]:

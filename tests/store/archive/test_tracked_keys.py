@@ -30,8 +30,8 @@ from runtally.usage.groups.groups import read_groups
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.mark_queries import select_first_seen
 from runtally.usage.memo import DayMemo
-from runtally.usage.plan import GroupQuestion
-from runtally.usage.timeline import BucketWidth, Timeline
+from runtally.usage.plan import LatencyDetail, Question
+from runtally.usage.timeline import BucketWidth, Timeline, TimeSpan
 from runtally.usage.upkeep import dimension_queries as upkeep_queries
 from runtally.usage.upkeep import dimensions
 from runtally.usage.upkeep.chunk_queries import ScanChunk
@@ -39,7 +39,6 @@ from runtally.usage.upkeep.dimensions import change_key, merge_dimensions
 from runtally.usage.upkeep.queries import merge_waiting
 from runtally.usage.upkeep.repair_queries import rebuild_sums
 from runtally.usage.upkeep.verify_queries import verify_sums
-from runtally.usage.window import TimeSpan
 from tests.archives import KEPT_DAYS, NOW, archive_at
 
 DAY = timedelta(days=1)
@@ -118,16 +117,16 @@ async def changing(database: Database) -> bool:
         return bool(await connection.fetchval("SELECT EXISTS (SELECT FROM tracked_keys WHERE state ~ 'ing$')"))
 
 
-def question(key: str, days: int, width: BucketWidth | None = None, of: RunFilter = OF_PROJECT) -> GroupQuestion:
+def question(key: str, days: int, width: BucketWidth | None = None, of: RunFilter = OF_PROJECT) -> Question:
     span = TimeSpan(TODAY - (days - 1) * DAY, TODAY + DAY)
-    timeline = Timeline.of(span, width, NOW) if width else Timeline.whole(span, NOW)
+    timeline = Timeline.in_buckets(span, width, NOW) if width else Timeline.whole(span, NOW)
     by: Sequence[Dimension] = () if of.metadata else (dimension_of_key(key),)
-    return GroupQuestion(timeline, of, tuple(by))
+    return Question(timeline, of, tuple(by), latencies=LatencyDetail.BUCKETS)
 
 
 async def ask(
     database: Database,
-    asked: GroupQuestion,
+    asked: Question,
     groups: ArchivedGroupReader | None = None,
     memo: DayMemo | None = None,
 ) -> dict[str | None, int]:

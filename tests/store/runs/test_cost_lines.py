@@ -27,10 +27,9 @@ from runtally.units import COUNT_COLUMNS
 from runtally.usage.dimensions import MODEL, OTHER, TAGS, USER
 from runtally.usage.filter import RunFilter
 from runtally.usage.memo import DayMemo
-from runtally.usage.plan import GroupQuestion
+from runtally.usage.plan import Question
 from runtally.usage.snapshots import Snapshots
-from runtally.usage.timeline import BucketWidth, Timeline
-from runtally.usage.window import TimeSpan
+from runtally.usage.timeline import BucketWidth, Timeline, TimeSpan
 from tests.factories import LONG_AGO, examples, make_price
 from tests.serving import Postgres
 from tests.summaries import new_memo
@@ -118,16 +117,16 @@ def priced(run: StoredRun, number: int, book: PriceBook) -> StoredRun:
     return run
 
 
-def question(by: tuple[Any, ...] = (), width: BucketWidth | None = BucketWidth.DAY, **filters: Any) -> GroupQuestion:  # noqa: ANN401
-    timeline = Timeline.of(SPAN, width, NOW) if width else Timeline.whole(SPAN, NOW)
-    return GroupQuestion(timeline, RunFilter(**filters), by)
+def question(by: tuple[Any, ...] = (), width: BucketWidth | None = BucketWidth.DAY, **filters: Any) -> Question:  # noqa: ANN401
+    timeline = Timeline.in_buckets(SPAN, width, NOW) if width else Timeline.whole(SPAN, NOW)
+    return Question(timeline, RunFilter(**filters), by)
 
 
 def shown(found: GroupLines) -> dict[str, tuple[Decimal, Decimal]]:
     return {name: (one.amount_usd, Decimal(one.quantity)) for name, one in found.lines.items()}
 
 
-async def read(database: Database, asked: GroupQuestion) -> CostLines:
+async def read(database: Database, asked: Question) -> CostLines:
     async with database.snapshot() as connection:
         return await read_cost_lines(Snapshots.of(connection, DayMemo(0)), connection, asked)
 
@@ -217,7 +216,7 @@ async def store(connection: Connection, *runs: StoredRun) -> None:
     await insert_runs(connection, [priced(run, number, book) for number, run in enumerate(runs)])
 
 
-async def lines(connection: Connection, asked: GroupQuestion) -> CostLines:
+async def lines(connection: Connection, asked: Question) -> CostLines:
     return await read_cost_lines(Snapshots.of(connection, DayMemo(0)), connection, asked)
 
 

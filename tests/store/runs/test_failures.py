@@ -91,7 +91,7 @@ async def test_the_buckets_of_a_kind_add_up_to_its_runs(
     database: Database, runs: list[StoredRun], project_id: str
 ) -> None:
     wanted = Counter(
-        (key_of(run).kind, sum(start <= run.occurred_at for start in WINDOW.buckets) - 1) for run in failed_in(runs)
+        (key_of(run).kind, sum(start <= run.occurred_at for start in WINDOW.starts) - 1) for run in failed_in(runs)
     )
 
     found = await read(database, project_id)

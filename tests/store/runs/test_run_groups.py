@@ -21,8 +21,8 @@ from runtally.runs.run_groups import (
     RunGroup,
     read_run_groups,
 )
+from runtally.usage.timeline import TimeSpan
 from runtally.usage.upkeep.dimensions import merge_dimensions
-from runtally.usage.window import TimeSpan
 from tests.serving import Postgres
 from tests.store.usage.made import NOW, insert
 

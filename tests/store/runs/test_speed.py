@@ -102,7 +102,7 @@ async def test_points_are_of_the_runs_of_their_bucket(
     found = await read(database, project_id, measure, model)
 
     assert len(found.points) > 20
-    for number, start in enumerate(WINDOW.buckets):
+    for number, start in enumerate(WINDOW.starts):
         within = [
             run
             for run in runs

@@ -11,7 +11,7 @@ from runtally.db.database import Database
 from runtally.models.run import Status, StoredRun
 from runtally.runs.speed import COST_EDGES_USD, LATENCY_EDGES_MS, SpeedGroup, select_spread
 from runtally.usage.dimensions import MODEL, Dimension, dimension_of_key
-from runtally.usage.window import TimeSpan
+from runtally.usage.timeline import TimeSpan
 from tests.store.usage.made import NOW, insert
 
 WEEK = TimeSpan(NOW - timedelta(days=7), NOW)

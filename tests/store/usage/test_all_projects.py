@@ -20,11 +20,11 @@ from runtally.usage.filter import ALL_RUNS
 from runtally.usage.groups.groups import read_groups
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.memo import DayMemo
-from runtally.usage.plan import GroupQuestion
+from runtally.usage.plan import Question
 from runtally.usage.sums.tables import SLICES
-from runtally.usage.timeline import BucketWidth, Timeline
+from runtally.usage.timeline import BucketWidth, Timeline, TimeSpan
 from runtally.usage.upkeep.queries import merge_waiting
-from runtally.usage.window import Range, TimeSpan, Window
+from runtally.usage.window import Range, Window
 from tests.factories import examples
 from tests.store.usage.made import NOW, clear, differences, insert, made
 from tests.store.usage.test_sums import batches, price
@@ -92,7 +92,7 @@ async def test_models_of_an_erased_project_are_named_nowhere(own: Database) -> N
         async with own.snapshot() as connection:
             summary = await read_summary(connection, window, None)
             span = TimeSpan(window.start, window.until)
-            question = GroupQuestion(Timeline.of(span, BucketWidth.HOUR, NOW), ALL_RUNS, (MODEL,))
+            question = Question(Timeline.in_buckets(span, BucketWidth.HOUR, NOW), ALL_RUNS, (MODEL,))
             answer = await read_groups([GroupRowReader.over(connection)], question)
         return {model for _, model in summary.groups}, {model for (model,) in answer.groups}
 

@@ -19,8 +19,7 @@ from runtally.usage.groups import groups
 from runtally.usage.groups import rows as group_rows
 from runtally.usage.memo import DayMemo
 from runtally.usage.snapshots import Snapshots
-from runtally.usage.timeline import Timeline
-from runtally.usage.window import TimeSpan
+from runtally.usage.timeline import Timeline, TimeSpan
 from tests.reference import recount
 from tests.store.usage.made import NOW, insert
 

@@ -7,9 +7,9 @@ import pytest
 from runtally.db.database import Database
 from runtally.usage import mark_queries
 from runtally.usage.mark_queries import FirstSeen, select_first_seen
+from runtally.usage.timeline import TimeSpan
 from runtally.usage.upkeep.dimensions import merge_dimensions
 from runtally.usage.upkeep.queries import expire_buckets
-from runtally.usage.window import TimeSpan
 from tests.store.usage.made import NOW, insert, made
 
 DAY = timedelta(days=1)

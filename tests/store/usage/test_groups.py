@@ -28,12 +28,11 @@ from runtally.usage.groups import rows as group_rows
 from runtally.usage.groups.groups import GroupAnswer, read_groups
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.memo import DayMemo
-from runtally.usage.plan import ALL_MEASURES, Group, GroupQuestion, Source, plan_of
+from runtally.usage.plan import ALL_MEASURES, Group, LatencyDetail, Question, Source, plan_of
 from runtally.usage.sums.blocks import summed_ctes
-from runtally.usage.timeline import BucketWidth, Timeline
+from runtally.usage.timeline import BucketWidth, Timeline, TimeSpan
 from runtally.usage.upkeep import dimension_queries as upkeep_queries
 from runtally.usage.upkeep.dimensions import change_key, merge_dimensions
-from runtally.usage.window import TimeSpan
 from tests.factories import examples
 from tests.reference import nearest_rank
 from tests.store.usage.made import NOW, clear, insert, made
@@ -184,7 +183,7 @@ def keeps(run_filter: RunFilter, run: StoredRun) -> bool:
 
 
 def recount(
-    sent: Iterable[StoredRun], question: GroupQuestion
+    sent: Iterable[StoredRun], question: Question
 ) -> tuple[Mapping[Group, Expected], Mapping[tuple[int, Group], Expected]]:
     groups: dict[Group, list[StoredRun]] = defaultdict(list)
     slices: dict[tuple[int, Group], list[StoredRun]] = defaultdict(list)
@@ -211,7 +210,7 @@ def sums_in(answer: GroupAnswer) -> dict[Group, tuple[Any, ...]]:
     return {group: tuple(getattr(one.totals, name) for name in ALL_MEASURES) for group, one in answer.groups.items()}
 
 
-async def ask(database: Database, question: GroupQuestion) -> GroupAnswer:
+async def ask(database: Database, question: Question) -> GroupAnswer:
     """Ask without the memo of closed days, then with what it has of earlier questions, then with this one's answer."""
     async with database.snapshot() as connection:
         answer = await read_groups([GroupRowReader.over(connection)], question)
@@ -220,7 +219,7 @@ async def ask(database: Database, question: GroupQuestion) -> GroupAnswer:
     return answer
 
 
-async def check_limited(database: Database, question: GroupQuestion, answer: GroupAnswer) -> None:
+async def check_limited(database: Database, question: Question, answer: GroupAnswer) -> None:
     """Two groups are named, and all others add up to one, in each bucket as over all of the time."""
     limited = replace(question, limit=2)
     found = await ask(database, limited)
@@ -274,9 +273,9 @@ async def test_any_groups_of_any_runs_in_any_buckets_are_those_of_a_recount(
     for names, query, span, width, project_id in asked:
         if width in {BucketWidth.QUARTER_HOUR, BucketWidth.HOUR} and span.until - span.since > timedelta(days=10):
             continue
-        timeline = Timeline.whole(span, NOW) if width is None else Timeline.of(span, width, NOW)
+        timeline = Timeline.whole(span, NOW) if width is None else Timeline.in_buckets(span, width, NOW)
         run_filter = RunFilter.parse(query).replace(project_id=project_id)
-        question = GroupQuestion(timeline, run_filter, tuple(map(named, names)))
+        question = Question(timeline, run_filter, tuple(map(named, names)), latencies=LatencyDetail.BUCKETS)
         answer = await ask(own, question)
         groups, slices = recount(every, question)
         assert sums_in(answer) == {group: one.sums for group, one in groups.items()}, (names, query, span, width)
@@ -291,11 +290,12 @@ async def test_any_groups_of_any_runs_in_any_buckets_are_those_of_a_recount(
             assert latency.p95_ms == pytest.approx(expected.p95, rel=0.01), (names, query, span, width, place)
 
 
-def question_of(*names: str, query: Mapping[str, str] | None = None, days: int = 7, **changes: Any) -> GroupQuestion:  # noqa: ANN401  # Any field.
+def question_of(*names: str, query: Mapping[str, str] | None = None, days: int = 7, **changes: Any) -> Question:  # noqa: ANN401  # Any field.
     today = start_of_day(NOW)
     span = TimeSpan(today - (days - 1) * timedelta(days=1), today + timedelta(days=1))
     run_filter = RunFilter.parse(query or {}).replace(project_id="one")
-    question = GroupQuestion(Timeline.of(span, BucketWidth.DAY, NOW), run_filter, tuple(map(named, names)))
+    timeline = Timeline.in_buckets(span, BucketWidth.DAY, NOW)
+    question = Question(timeline, run_filter, tuple(map(named, names)), latencies=LatencyDetail.BUCKETS)
     return replace(question, **changes)
 
 
@@ -442,8 +442,9 @@ async def test_runs_before_the_first_stored_bucket_and_after_the_last_one_both_c
 def test_days_of_a_key_are_read_from_its_sums_and_shorter_buckets_by_model_from_the_runs() -> None:
     assert plan_of(question_of("metadata.feature"), is_tracked=True).sums is Source.VALUES
     by_hour = replace(
-        question_of("metadata.feature", "model"), timeline=Timeline.of(TimeSpan(NOW, NOW), BucketWidth.HOUR, NOW)
+        question_of("metadata.feature", "model"),
+        timeline=Timeline.in_buckets(TimeSpan(NOW, NOW), BucketWidth.HOUR, NOW),
     )
     assert plan_of(by_hour, is_tracked=True).cover.stored == ()
     assert plan_of(question_of(measures=("runs", "cost_usd")), is_tracked=False).sums is Source.TOTALS
-    assert plan_of(GroupQuestion(question_of().timeline, ALL_RUNS), is_tracked=False).sums is Source.SLICES
+    assert plan_of(Question(question_of().timeline, ALL_RUNS), is_tracked=False).sums is Source.SLICES

@@ -16,8 +16,9 @@ from runtally.usage.memo import DayMemo
 from runtally.usage.plan import LatencyDetail, Question
 from runtally.usage.sketch import BINNED, LATENCY, percentile
 from runtally.usage.summary import Summary
+from runtally.usage.timeline import TimeSpan
 from runtally.usage.upkeep.queries import merge_waiting
-from runtally.usage.window import Range, TimeSpan, Window
+from runtally.usage.window import Range, Window
 from tests.factories import examples
 from tests.reference import nearest_rank
 from tests.summaries import new_memo, read_summary

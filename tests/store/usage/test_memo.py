@@ -19,8 +19,9 @@ from runtally.usage.memo import DayMemo
 from runtally.usage.plan import LatencyDetail, Plan, Question
 from runtally.usage.report import ProjectReport
 from runtally.usage.summary import Summary
+from runtally.usage.timeline import TimeSpan
 from runtally.usage.upkeep.queries import merge_waiting
-from runtally.usage.window import CustomRange, Range, TimeSpan, Window
+from runtally.usage.window import CustomRange, Range, Window
 from tests.summaries import new_memo, read_report, read_summary
 
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)

@@ -9,7 +9,8 @@ from runtally.db.database import Connection
 from runtally.usage.filter import RunFilter
 from runtally.usage.plan import LatencyDetail, Question
 from runtally.usage.summary_queries import select_latencies_of_runs
-from runtally.usage.window import CustomRange, TimeSpan, Window
+from runtally.usage.timeline import TimeSpan
+from runtally.usage.window import CustomRange, Window
 
 OF_MODEL = RunFilter(project_id="p", model="large", provider="acme")
 SPAN = TimeSpan(datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 11, 2, tzinfo=UTC))

@@ -84,8 +84,8 @@ async def test_metrics_equal_a_recount_from_the_runs(
         await transaction.rollback()
 
     inside = [run for run in sent if window.start <= run.occurred_at < window.end]
-    exact = by_bucket(inside, window.start, window.interval, len(window.buckets))
-    assert [point.bucket for point in metrics.points] == window.buckets
+    exact = by_bucket(inside, window.start, window.interval, len(window.starts))
+    assert [point.bucket for point in metrics.points] == list(window.starts)
     for point, bucket in zip(metrics.points, exact, strict=True):
         assert as_recount(point.totals, point.latency).is_about(bucket)
     assert as_recount(metrics.total, metrics.latency).is_about(recount(inside))
@@ -185,7 +185,7 @@ async def test_some_of_the_runs_over_any_time_equal_a_recount(
         and run.status in statuses
         and all(value is None or getattr(run, name) == value for name, value in chosen.items())
     ]
-    exact = by_bucket(inside, window.start, window.interval, len(window.buckets))
+    exact = by_bucket(inside, window.start, window.interval, len(window.starts))
     for point, bucket in zip(metrics.points, exact, strict=True):
         assert as_recount(point.totals, point.latency).is_about(bucket)
     assert as_recount(metrics.total, metrics.latency).is_about(recount(inside))
@@ -211,12 +211,12 @@ async def test_calendar_months_are_sums_of_their_runs(
     bars = found.report.bars
 
     assert bars.window == window
-    assert [start.month for start in window.buckets] == [5, 6, 7, 8, 9, 10, 11, 12, 1, 2, 3, 4]
-    for number, (start, point) in enumerate(zip(window.buckets, bars.points, strict=True)):
+    assert [start.month for start in window.starts] == [5, 6, 7, 8, 9, 10, 11, 12, 1, 2, 3, 4]
+    for number, (start, point) in enumerate(zip(window.starts, bars.points, strict=True)):
         of_month = [run for run in kept if (run.occurred_at.year, run.occurred_at.month) == (start.year, start.month)]
         assert point.totals.runs == len(of_month)
         assert point.totals.cost_usd == recount(of_month).cost_usd
         models = {group: one.runs for (place, group), one in bars.slices.items() if place == number and one.runs}
         assert models == Counter((run.provider, run.model) for run in of_month)
     assert bars.total.runs == sum(point.totals.runs for point in bars.points)
-    assert len(found.report.lines.window.buckets) == 365
+    assert len(found.report.lines.window.starts) == 365

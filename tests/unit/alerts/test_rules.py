@@ -6,8 +6,8 @@ from runtally.alerts.rules import Rule, is_usual, keeps_threshold
 from runtally.clock import HOUR
 from runtally.models.alert import AlertKind
 from runtally.usage.groups.groups import Sums
+from runtally.usage.timeline import TimeSpan
 from runtally.usage.totals import NO_RUNS
-from runtally.usage.window import TimeSpan
 from tests.documents import NOW
 
 RULE = Rule("p", AlertKind.CACHE_HIT_RATE, Decimal("0.3"), of_unusual=True, min_runs=20)

@@ -32,7 +32,7 @@ def make_summary(
     """Buckets by number: dollars of each model (its provider has the model's first letter), or totals, or p95s."""
     window = Window.of(range_, NOW, range_.chart_interval)
     window = window.previous(NOW) if previous else window
-    buckets = window.buckets
+    buckets = window.starts
     slices = [
         Slice(buckets[number], model[:1], model, Totals(runs=1, cost_usd=Decimal(dollars)))
         for number, models in (costs or {}).items()

@@ -28,7 +28,7 @@ EVIL = '<script>"&\x00\ud800 \U0001f600'
 def metrics(*, model: str = "m", usd: str = "1.5") -> Summary:
     slices = [
         Slice(bucket, "p", model, Totals(2, 1, cost_usd=Decimal(usd), input_tokens=10, output_tokens=5))
-        for bucket in WINDOW.buckets[3:9]
+        for bucket in WINDOW.starts[3:9]
     ]
     return made_summary(WINDOW, slices, {number: Latency(100, 900) for number in range(3, 9)})
 
@@ -96,7 +96,7 @@ def test_what_a_page_shows_at_first_has_the_same_figures_and_texts_at_their_plac
 
 
 def test_a_bucket_that_is_not_over_is_hatched_from_its_top_down() -> None:
-    open_ = made_summary(WINDOW, [Slice(WINDOW.buckets[-1], "p", "m", Totals(1, 0, cost_usd=Decimal(2)))])
+    open_ = made_summary(WINDOW, [Slice(WINDOW.starts[-1], "p", "m", Totals(1, 0, cost_usd=Decimal(2)))])
     chart = cost(open_, None, MODEL, {"m": "c1"})
 
     [on_page] = parsed(first_paint(chart))[2]

@@ -112,7 +112,7 @@ def test_another_fee_for_a_request_is_a_change() -> None:
 
 def test_a_change_is_a_mark_at_its_time_in_words() -> None:
     window = Window.of(Range.WEEK, NOW, Range.WEEK.chart_interval)
-    metrics = made_summary(window, [Slice(window.buckets[3], "acme", "large", Totals(runs=1))])
+    metrics = made_summary(window, [Slice(window.starts[3], "acme", "large", Totals(runs=1))])
 
     [mark] = price_marks(metrics, window, BOOK, None)
 
@@ -122,7 +122,7 @@ def test_a_change_is_a_mark_at_its_time_in_words() -> None:
 
 def test_releases_are_on_every_chart_and_prices_on_those_of_cost() -> None:
     window = Window.of(Range.WEEK, NOW, Range.WEEK.chart_interval)
-    metrics = made_summary(window, [Slice(window.buckets[3], "acme", "large", Totals(runs=1))])
+    metrics = made_summary(window, [Slice(window.starts[3], "acme", "large", Totals(runs=1))])
     marks = (*price_marks(metrics, window, BOOK, None), *release_marks([FirstSeen("v2", NOW - 3 * DAY)]))
 
     assert [mark.label for mark in marks_of(Metric.COST, marks)] == ["v2", "price"]

@@ -2,11 +2,15 @@
 
 import sys
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+from runtally.clock import DAY
+from runtally.usage.dimensions import BY_MODEL
 from runtally.usage.memo import LARGEST_SHARE, LONGEST_KEPT, DayMemo, size_of
+from runtally.usage.plan import Question
+from runtally.usage.window import Range, Window
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 VALUE = array("q", range(1_000))
@@ -131,3 +135,13 @@ def test_lists_and_records_are_counted_with_all_they_hold() -> None:
     assert size_of((None, timedelta(1))) == sum(map(sys.getsizeof, ((None, None), None, timedelta(1))))
     # A class is no value of its own.
     assert size_of(_Pair) == sys.getsizeof(_Pair)
+
+
+def test_an_answer_is_remembered_whatever_the_moment_it_was_asked_for() -> None:
+    windows = [Window.of(Range.WEEK, NOW + timedelta(seconds=seconds)) for seconds in (0, 20)]
+    one, later = (Question(window, by=BY_MODEL, bars=window.in_buckets_of(DAY)) for window in windows)
+
+    assert one != later
+    assert one.as_remembered() == later.as_remembered()
+    assert hash(one.as_remembered()) == hash(later.as_remembered())
+    assert one.as_remembered() != replace(later, bars=None).as_remembered()

@@ -14,7 +14,7 @@ WEEK = Window.of(Range.WEEK, NOW, Range.WEEK.chart_interval)
 
 
 def _slice(hours_before_end: float, model: str = "large", **totals: int | Decimal) -> Slice:
-    bucket = WEEK.buckets[-1 - int(hours_before_end) // 6]
+    bucket = WEEK.starts[-1 - int(hours_before_end) // 6]
     return Slice(bucket, "acme", model, Totals(**({"runs": 1} | totals)))  # type: ignore[arg-type]  # Any field of it.
 
 
@@ -69,7 +69,7 @@ def test_a_month_costs_as_much_as_goes_on_in_this_period() -> None:
 
 def test_the_pace_of_a_period_longer_than_its_runs_counts_from_the_first_run() -> None:
     report = _report(_slice(47, cost_usd=Decimal(2)), _slice(1, cost_usd=Decimal(2)))
-    elapsed = NOW - WEEK.buckets[-8]
+    elapsed = NOW - WEEK.starts[-8]
 
     assert report.month_pace_usd(NOW) == Decimal(4) * 2_628_000 / int(elapsed.total_seconds())
 

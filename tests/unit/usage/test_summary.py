@@ -23,7 +23,7 @@ totals = st.tuples(st.integers(1, 9), st.integers(0, 9), st.decimals(0, 9, place
 )
 slices = st.builds(
     Slice,
-    st.sampled_from(WINDOW.buckets),
+    st.sampled_from(WINDOW.starts),
     st.sampled_from(["acme", "bolt"]),
     st.sampled_from(["large", "small"]),
     totals,
@@ -121,7 +121,7 @@ def test_what_is_in_bars_or_grouped_already_is_the_same() -> None:
 
     assert of_model.grouped_by(MODEL) is of_model
     assert of_model.in_bars() is of_model
-    assert replace(of_model, bar=None).in_bars().latencies == of_model.latencies
+    assert replace(of_model, bars=None).in_bars().latencies == of_model.latencies
 
 
 def test_a_group_of_which_only_the_cost_was_asked_for_stays_as_long_as_it_has_one() -> None:

@@ -26,12 +26,12 @@ from runtally.runs.cost_lines import (
 )
 from runtally.units import PER, Measured
 from runtally.usage.dimensions import KEY, MODEL, OTHER, Dimension
-from runtally.usage.plan import Group, GroupQuestion
+from runtally.usage.plan import Group, Question
 from runtally.usage.read import readable
 from runtally.usage.reader import UsageReader
 from runtally.usage.snapshots import Snapshots
-from runtally.usage.timeline import Timeline
-from runtally.usage.window import TimeSpan, Window
+from runtally.usage.timeline import Timeline, TimeSpan
+from runtally.usage.window import Window
 from webapp import formats, words
 from webapp.addresses import address_of, chosen_project, requested_project
 from webapp.charts import axes, quality
@@ -106,12 +106,12 @@ async def chart() -> ResponseReturnValue:
     async with services().cells.snapshots(view.project_id) as snapshots, services().open_control(snapshots) as control:
         view = view.replace(range=await readable(snapshots, view.range, view.project_id, now))
         window = view.window(now)
-        lines = await read_cost_lines(snapshots, control, _question(view, Timeline.of_window(window)))
+        lines = await read_cost_lines(snapshots, control, _question(view, window))
     return await payload_of(_chart(window, lines, await _slots(lines.total)))
 
 
-def _question(view: View, timeline: Timeline, by: tuple[Dimension, ...] = ()) -> GroupQuestion:
-    return GroupQuestion(timeline, view.filter.replace(project_id=view.project_id), by, limit=MAX_GROUPS)
+def _question(view: View, timeline: Timeline, by: tuple[Dimension, ...] = ()) -> Question:
+    return Question(timeline, view.filter.replace(project_id=view.project_id), by, limit=MAX_GROUPS)
 
 
 async def _page(snapshots: Snapshots, control: Connection, view: View, now: datetime) -> LinesPage:
@@ -122,7 +122,7 @@ async def _page(snapshots: Snapshots, control: Connection, view: View, now: date
     whole = Timeline.whole(TimeSpan(window.start, window.until), now)
     lines, groups, refusal = None, None, None
     try:
-        lines = await read_cost_lines(snapshots, control, _question(view, Timeline.of_window(window)))
+        lines = await read_cost_lines(snapshots, control, _question(view, window))
         groups = await read_cost_lines(snapshots, control, _question(view, whole, (dimension,)))
     except DimensionNotTracked as error:
         refusal = refusal_of(error.message, None if isinstance(error, ArchiveNotRead) else project_id)

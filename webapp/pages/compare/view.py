@@ -151,7 +151,7 @@ class Comparison(Struct, frozen=True):
             window = window.previous(now)
         elif side.range is not None:
             window = View(range=side.range).window(now)
-        return Timeline.of_window(window).as_one_bucket()
+        return window.as_one_bucket()
 
     def period_of(self, side: Side) -> str:
         """Return what the time of a side is called."""

@@ -12,7 +12,8 @@ from runtally.usage.mark_queries import FirstSeen, MarkedNote, select_first_seen
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import Report
 from runtally.usage.summary import Summary
-from runtally.usage.window import TimeSpan, Window
+from runtally.usage.timeline import TimeSpan
+from runtally.usage.window import Window
 from webapp import formats
 from webapp.charts.marks import Mark, MarkKind
 from webapp.charts.metrics import Metric

@@ -186,7 +186,7 @@ def narrower_urls(view: View, window: Window) -> tuple[str, ...]:
         return ()
     base = view.replace(range=Range.WEEK, is_live=False).url
     base += "&" if "?" in base else "?"
-    starts = [start.strftime(MINUTES) for start in (*window.buckets, window.end)]
+    starts = [start.strftime(MINUTES) for start in (*window.starts, window.end)]
     # Thousands of addresses: each built by itself would take longer than all else on the page.
     escaped = [start.replace(":", "%3A") for start in starts]
     return tuple(f"{base}since={since}&until={until}" for since, until in pairwise(escaped))

@@ -34,7 +34,8 @@ from runtally.runs.what_if import (
 )
 from runtally.units import FURTHER
 from runtally.usage.snapshots import Snapshots
-from runtally.usage.window import Range, TimeSpan
+from runtally.usage.timeline import TimeSpan
+from runtally.usage.window import Range
 from webapp import formats
 from webapp.form import Form
 from webapp.pages.prices.frame import Names, day, names_of

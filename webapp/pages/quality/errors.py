@@ -16,7 +16,7 @@ from runtally.runs.read import read_newest
 from runtally.usage.dimensions import ERROR_CODE
 from runtally.usage.dimensions import OTHER as OTHER_VALUES
 from runtally.usage.filter import Outcome, Period, RunFilter
-from runtally.usage.plan import Question
+from runtally.usage.plan import STANDARD, Question
 from runtally.usage.reader import UsageReader
 from runtally.usage.snapshots import Snapshots
 from runtally.usage.totals import Totals
@@ -116,7 +116,7 @@ async def chart() -> ResponseReturnValue:
 async def read_totals(snapshots: Snapshots, project_id: str, window: Window) -> Totals:
     """Read the totals of a window from stored sums."""
     reader = UsageReader.of_page(snapshots, window, project_id)
-    return (await reader.summary(Question(window, RunFilter(project_id=project_id)))).total
+    return (await reader.summary(Question(window, RunFilter(project_id=project_id), measures=STANDARD))).total
 
 
 async def _slots(failures: Failures) -> Mapping[str, str]:

@@ -28,7 +28,7 @@ from runtally.runs.speed import (
 )
 from runtally.usage.dimensions import MODEL, Dimension, dimension_of_key
 from runtally.usage.filter import Period, RunFilter
-from runtally.usage.window import TimeSpan
+from runtally.usage.timeline import TimeSpan
 from webapp import formats
 from webapp.addresses import address_of
 from webapp.charts import quality

@@ -16,7 +16,8 @@ from runtally.runs.sorting import Order, SortKey
 from runtally.runs.values import Direction, Place
 from runtally.usage.dimensions import METADATA
 from runtally.usage.filter import Outcome, Period, RunFilter
-from runtally.usage.window import EPOCH, LAST
+from runtally.usage.timeline import EPOCH
+from runtally.usage.window import LAST
 from webapp import formats
 from webapp.addresses import path_to
 from webapp.charts.series import RANGE_NAMES

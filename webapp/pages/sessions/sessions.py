@@ -24,7 +24,7 @@ from runtally.runs.run_groups import (
     read_run_groups,
 )
 from runtally.usage.overview.project_queries import select_dropped_before
-from runtally.usage.window import TimeSpan
+from runtally.usage.timeline import TimeSpan
 from webapp import formats
 from webapp.pages.panel.narrowing import Choice
 from webapp.pages.project.frame import ReportPage, frame_of, heading_of, range_of
