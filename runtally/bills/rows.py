@@ -183,26 +183,32 @@ def _bill_row(each: Mapping[str, Any], line: int, now: datetime, until: date | N
         raise InvalidBill(
             f"Line {line} is of {start:%d %B %Y}, which is not over: end before it, or leave that day out."
         )
-    metadata, line_text = each.get("metadata") or {}, ""
-    if "line" in metadata:
-        line_text = str(metadata["line"])[:256]
+    metadata = each.get("metadata") or {}
+    line_text = _name(metadata.get("line"), line) or ""
     tokens = {kind: _count(each.get(field), line) for field, kind in _SENT.items()}
     amount = each.get("costUSD")
     model = each.get("model") or _model_of(line_text)
     return BillRow(
         day=day,
         begins=begins,
-        model=str(model)[:256] if model else None,
+        model=_name(model, line),
         line=line_text,
-        key=str(metadata.get("key") or metadata.get("workspace") or metadata.get("project") or "")[:256],
-        tier=each.get("serviceTier"),
-        region=each.get("region"),
+        key=_name(metadata.get("key") or metadata.get("workspace") or metadata.get("project"), line) or "",
+        tier=_name(each.get("serviceTier"), line),
+        region=_name(each.get("region"), line),
         longer_than=each.get("longerThan"),
         amount_usd=None if amount is None else to_usd(number(amount)),
         requests=_count(each.get("requests", 0 if "period" in each else 1), line),
         tokens={kind: count for kind, count in tokens.items() if count},
-        units={name: count for name, count in (each.get("units") or {}).items() if count},
+        units={_name(name, line) or "": count for name, count in (each.get("units") or {}).items() if count},
     )
+
+
+def _name(value: object, line: int) -> str | None:
+    name = str(value)[:256] if value else None
+    if name and "\0" in name:
+        raise InvalidBill(f"Line {line} has a name with a NUL character: export the report again.")
+    return name
 
 
 def _model_of(line: str) -> str | None:

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from runtally.client.run import OutgoingRun, wire_name
@@ -36,6 +37,7 @@ _FIELDS: Final = tuple(
 )
 
 
+@lru_cache(4096)
 def squashed(name: str) -> str:
     """The name without case and punctuation: `inputTokens`, `input_tokens` and `Input tokens` are one."""
     return "".join(letter for letter in name.casefold() if letter.isalnum())

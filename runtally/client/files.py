@@ -155,6 +155,8 @@ class RowFile:
             yield from self._read(stream)
         except (EOFError, gzip.BadGzipFile, zlib.error):
             raise UnreadableFile(f"{self._name} is no whole gzip file; copy it again.") from None
+        except RecursionError:
+            raise UnreadableFile(f"{self._name} is nested too deeply for a report or an export.") from None
         except UnicodeDecodeError:
             raise UnreadableFile(f"{self._name} is not UTF-8; save it as UTF-8.") from None
         except csv.Error as error:

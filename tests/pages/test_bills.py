@@ -1,5 +1,6 @@
 """The pages of bills: a report is uploaded, an amount is typed, and each part of a difference has a way to its fix."""
 
+import gzip
 import re
 from io import BytesIO
 
@@ -18,9 +19,9 @@ ACTIVITY = (
 )
 
 
-async def send(reader: Browser, text: str, name: str = "activity.csv", **form: str) -> tuple[int, str, str]:
+async def send(reader: Browser, text: str | bytes, name: str = "activity.csv", **form: str) -> tuple[int, str, str]:
     """Upload a file, and return the status, where it leads, and the page."""
-    files = {"files": FileStorage(BytesIO(text.encode()), filename=name)}
+    files = {"files": FileStorage(BytesIO(text.encode() if isinstance(text, str) else text), filename=name)}
     response = await reader.post(PATH, form=form, files=files)
     return response.status_code, response.headers.get("Location", ""), await response.get_data(as_text=True)
 
@@ -94,6 +95,12 @@ async def test_what_is_no_bill_is_refused_at_its_field(reader: Browser) -> None:
         ("{", "notes.json", "is no JSON document"),
         (ACTIVITY, "activity.pdf", "is of no known kind"),
         (ACTIVITY.replace("2026-03-03", "2999-01-01"), "activity.csv", "which is not over"),
+        (gzip.compress(ACTIVITY.replace("2026-03-03", "2999-01-01").encode()), "activity.csv.GZ", "which is not over"),
+        (gzip.compress(ACTIVITY.encode() * 50_000), "activity.csv.gz", "is no gzip file of at most 5,242,880 bytes"),
+        (ACTIVITY, "activity.csv.gz", "is no gzip file of at most"),
+        (ACTIVITY.replace("<b>", "\0"), "activity.csv", "Line 2 has a name with a NUL character"),
+        ("[" * 200_000, "deep.json", "is nested too deeply"),
+        ('{"a":' * 200_000, "deep.jsonl", "is nested too deeply"),
     ):
         status, _, html = await send(reader, text, name)
         assert status == 422

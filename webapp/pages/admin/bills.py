@@ -21,7 +21,8 @@ from runtally.bills.alert import WORDS, as_csv, is_over
 from runtally.bills.compare import Comparison, Difference, Part, Reason
 from runtally.bills.read import read_costs
 from runtally.bills.rows import DAY, Report, read_report
-from runtally.errors import Detail, InvalidBill
+from runtally.errors import BodyTooLarge, Detail, InvalidBill, InvalidJson
+from runtally.ingest.decode import inflate
 from runtally.models.budget import Bill
 from runtally.units import LINES
 from webapp import formats, words
@@ -163,11 +164,25 @@ def _read(files: list[FileStorage], provider: str | None, now: datetime, until: 
     found = []
     with tempfile.TemporaryDirectory(prefix="runtally-bill-") as folder:
         for number, file in enumerate(files, start=1):
-            kinds = [suffix for suffix in Path(file.filename or "").suffixes[-2:] if suffix.lower() in _KINDS]
-            path = Path(folder) / f"file-{number}{''.join(kinds)}"
-            path.write_bytes(file.read())
+            kinds = [suffix.lower() for suffix in Path(file.filename or "").suffixes[-2:] if suffix.lower() in _KINDS]
+            sent = file.read()
+            if kinds[1:] == [".gz"]:
+                sent = _unpacked(sent, number)
+            path = Path(folder) / f"file-{number}{''.join(kinds).removesuffix('.gz')}"
+            path.write_bytes(sent)
             found.append(read_report(path, provider, now, until))
     return found
+
+
+def _unpacked(sent: bytes, number: int) -> bytes:
+    """Unpack a file, of which a small one may be more than anybody waits for. Raises `InvalidBill`."""
+    most = services().settings.max_body_bytes
+    try:
+        return inflate(sent, most)
+    except (BodyTooLarge, InvalidJson):
+        raise InvalidBill(
+            f"File {number} is no gzip file of at most {most:,} bytes; `runtally bills add` takes larger ones."
+        ) from None
 
 
 _KINDS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".gz")
