@@ -1,11 +1,15 @@
 """A report page refuses a parameter that it does not know, because it would show other runs than it was asked for."""
 
+from urllib.parse import urlencode
+
 import pytest
+from quart import Quart
 from quart.typing import TestClientProtocol as Browser
 
 from tests.factories import make_run
 from tests.pages.conftest import Post
 from tests.pages.looking import html_of, text_of
+from tests.pages.test_roles import ROUTES, path_to
 from tests.routes import APP
 from webapp.project_pages import REPORTS
 
@@ -59,3 +63,43 @@ async def test_a_key_of_metadata_that_is_typed_leads_to_its_filter(reader: Brows
     answer = await reader.get("/runs?metadata=feature%3Dsearch")
 
     assert (answer.status_code, answer.headers["Location"]) == (303, "/runs?metadataKey=feature&metadataValue=search")
+
+
+OPTIONS = (
+    "by",
+    "chart",
+    "group",
+    "value",
+    "metric",
+    "sort",
+    "compare",
+    "range",
+    "since",
+    "until",
+    "metadata.a",
+    "user",
+    "q",
+    "page",
+    "before",
+)
+
+
+async def test_no_value_of_a_parameter_is_an_error_of_ours(
+    app: Quart, reader: Browser, post: Post, project_id: str
+) -> None:
+    await post(make_run())
+    paths = [
+        path_to(app, name, project_id)
+        for name, (method, rule) in ROUTES.items()
+        if method == "GET"
+        and (rule.rule.startswith("/charts/") or rule.endpoint in {page.endpoint for page in REPORTS.values()})
+    ]
+    assert len(paths) > 15
+
+    statuses = {}
+    for path in paths:
+        for option in OPTIONS:
+            query = urlencode({"project": project_id, option: "a\0b"})
+            statuses[path, option] = (await reader.get(f"{path}?{query}")).status_code
+
+    assert {asked: status for asked, status in statuses.items() if status >= 500} == {}

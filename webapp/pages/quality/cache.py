@@ -1,6 +1,6 @@
 """Prompt caches of a project: hit rate, tokens read and written, and savings."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from typing import ClassVar
 
@@ -83,11 +83,8 @@ async def show(project_id: str) -> ResponseReturnValue:
     demand(actor(), Scope.METRICS_READ, project_id)
     now = services().clock()
     tracked = await open_keys(project_id)
-    view, measure = _view(project_id), _measure()
-    key = view.own.get("by")
-    if key not in tracked:
-        view, key = view.with_own(by=None), None
-    window = view.window(now)
+    view, measure = _view(project_id, tracked), _measure()
+    key, window = view.own.get("by"), view.window(now)
     async with services().cells.snapshots(project_id) as snapshots:
         project = await heading_of(snapshots.connection, project_id)
         reader = UsageReader.of_page(snapshots, window, project_id)
@@ -113,9 +110,10 @@ async def show(project_id: str) -> ResponseReturnValue:
     return await render(page)
 
 
-def _view(project_id: str) -> View:
+def _view(project_id: str, tracked: Collection[str]) -> View:
     """Return the view of this request, with the tracked key whose values are the rows, if any, and the figure of the chart."""
-    own = {"by": request.args.get("by") or None, "chart": _unusual(_measure())}
+    key = request.args.get("by")
+    own = {"by": key if key in tracked else None, "chart": _unusual(_measure())}
     return range_of(request.args, project_id, CACHE).with_own(**own)
 
 
@@ -150,7 +148,7 @@ async def _groups_used(
 async def chart() -> ResponseReturnValue:
     """Return the hit rate of the project in the query over time, or the tokens read from caches and written to them."""
     project_id = charted_project()
-    view, measure = _view(project_id), _measure()
+    view, measure = _view(project_id, await open_keys(project_id)), _measure()
     window = view.window(services().clock())
     async with services().cells.snapshots(project_id) as snapshots:
         reader = UsageReader.of_page(snapshots, window, project_id)
