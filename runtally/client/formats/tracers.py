@@ -220,15 +220,17 @@ POSTHOG = Format(
 
 
 def _read_braintrust(row: Row) -> Iterator[Row]:
-    """Braintrust's spans: those of the type `llm` are calls. A failed one may have neither an error nor counts."""
+    """Braintrust's spans: those of the types `llm` and `decision` are calls. A failed one may have neither an error nor counts."""
     metrics, about = table(row.get("metrics")), table(row.get("metadata"))
-    if at(row.get("spanattributes"), "type") != "llm":
+    kind, provider = at(row.get("spanattributes"), "type"), about.get("provider")
+    if kind not in ("llm", "decision"):
         return
     long, short = (count(metrics.get(f"prompt_cache_creation_{kind}_tokens")) or 0 for kind in ("1h", "5m"))
     start, end = (number(metrics.get(name)) for name in ("start", "end"))
     yield filled(
         runId=row.get("spanid"),
-        provider=about.get("provider"),
+        # A decision has a price of its own.
+        provider=f"{provider}-decisions" if provider and kind == "decision" else provider,
         model=about.get("model"),
         timestamp=row.get("created"),
         status="error" if row.get("error") else "success",

@@ -1058,6 +1058,14 @@ def test_a_row_of_other_types_is_refused_or_read(name: str, odd: object) -> None
     assert len(outcomes) == len(row)
 
 
+def test_a_decision_in_braintrust_is_a_call_with_a_price_of_its_own() -> None:
+    row, (expected,) = CALLS["braintrust"]
+
+    (run,) = runs_of({**row, "span_attributes": {"type": "decision"}})
+
+    assert run == {**expected, "provider": f"{expected['provider']}-decisions"}
+
+
 def test_a_map_of_parquet_is_an_object() -> None:
     row, expected = CALLS["langfuse"]
 
