@@ -108,6 +108,13 @@ class Summary:
             slices=group_sum(((number, self._rest), totals) for (number, _), totals in self.slices.items()),
         )
 
+    def with_rest_alone(self) -> "Summary":
+        """Return the summary with all runs as one group, where not all groups were read."""
+        used = {number: totals for number, totals in self.buckets.items() if totals.runs}
+        places = self.timeline.places_in(self.bars) if self.bars is not None else ()
+        bars = group_sum(((places[number], self._rest), totals) for number, totals in used.items()) if places else {}
+        return replace(self, groups={self._rest: total_of(used.values())}, slices=bars)
+
     def _alike(self, other: "Summary") -> tuple["Summary", "Summary"]:
         """Return both with all their groups, or both without: a group of one may be part of the rest of the other."""
         return (self.folded(), other.folded()) if self.is_folded or other.is_folded else (self, other)

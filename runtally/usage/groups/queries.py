@@ -1,5 +1,6 @@
 """SQL of the ranks and sums of groups. It is built for each question, and independent of the time zone."""
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -31,7 +32,7 @@ from runtally.usage.groups.slices import (
     unusual,
     value_slices,
 )
-from runtally.usage.plan import Group, Question, Source, TooManyGroups
+from runtally.usage.plan import Group, Question, Source
 from runtally.usage.sums.tables import SLICES
 from runtally.usage.sums.values import keys_of
 from runtally.usage.timeline import TimeSpan
@@ -39,7 +40,7 @@ from runtally.usage.totals import Totals, totals_reader
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # What a row is of.
-_GROUP, _SLICE, _VALUED = range(3)
+_GROUP, _SLICE, _VALUED, _BUCKET, _LATENCIES = range(5)
 _SCOPE = "SELECT $1::text AS project_id WHERE $1 IS NOT NULL UNION ALL SELECT id FROM projects WHERE $1 IS NULL"
 SELECT_TRACKED = f"""
 WITH scope AS (
@@ -74,13 +75,17 @@ class TrackedState:
 
 @dataclass(slots=True)
 class GroupRows:
-    """The sums of a question's groups as read from the database."""
+    """The sums of a question as read from the database."""
 
     groups: dict[Group, Totals] = field(default_factory=dict)
     slices: dict[SliceKey, Totals] = field(default_factory=dict)
     """Empty where all of the time is one bucket."""
     valued: dict[SliceKey, Totals] = field(default_factory=dict)
     """All runs that have a value of the dimension whose rest is asked for, in groups without it."""
+    buckets: dict[int, Totals] = field(default_factory=dict)
+    """All runs of each bucket of a report."""
+    latencies: dict[int, Counter[int]] = field(default_factory=dict)
+    """The latencies of each bucket of a report, where these were read with its runs."""
 
 
 async def select_tracked(connection: Connection, project_id: str | None, key: str) -> TrackedState:
@@ -215,26 +220,31 @@ async def count_groups(connection: Connection, asked: PlannedQuestion, most: int
     return int(row[0])
 
 
-async def select_groups(connection: Connection, asked: PlannedQuestion) -> GroupRows:
+async def select_groups(
+    connection: Connection, asked: PlannedQuestion, *, is_report: bool = False, has_latencies: bool = False
+) -> GroupRows:
     """Read the sums of the named groups, and of all others as one, over the whole time and in each bucket.
 
-    Raises `TooManyGroups` where there are more than the question reads.
+    Of a report they are those of each bucket, of all groups, and of each group in its bars. All are sums over the same slices, so
+    they agree. Of more groups than the question reads there is one more than that, and none in buckets.
     """
-    found, most = Conditions(), asked.question.most
-    slices = slices_sql(found, asked, is_read_twice=True)
+    found = Conditions()
+    slices = slices_sql(found, asked, is_read_twice=True, has_latencies=has_latencies)
     result = GroupRows()
     if slices is None:
         return result
     totals_of = totals_reader(asked.question.measures)
-    sql = slices + _groups_sql(found, asked.question, asked.plan.rest_of)
+    sql = slices + _sums_sql(found, asked, is_report=is_report, has_latencies=has_latencies)
     for kind, number, group, *values in await connection.fetch(sql, *found.values):
         if kind == _GROUP:
             result.groups[read_group(group)] = totals_of(values)
+        elif kind == _BUCKET:
+            result.buckets[number] = totals_of(values)
+        elif kind == _LATENCIES:
+            result.latencies.setdefault(number, Counter()).update(values[-1])
         else:
             place = result.slices if kind == _SLICE else result.valued
             place[number, read_group(group)] = totals_of(values)
-    if most is not None and len(result.groups) > most:
-        raise TooManyGroups
     return result
 
 
@@ -298,31 +308,43 @@ def _told_apart(names: Sequence[str]) -> str:
     return " AND ".join(f"{name} NOT IN ('{ANY}', '{OTHERS}', '{VALUE}{OTHER_NAME}')" for name in names)
 
 
-def _groups_sql(conditions: Conditions, question: Question, rest_of: Dimension | None) -> str:
-    """SQL of the sums of groups, over `slices`."""
-    names, sums = names_of(question.by), _sums(question)
-    group = f"ARRAY[{', '.join(names)}]::text[]"
-    # An erased project leaves sums of zero to those of all projects, and nobody should read the names of its models.
-    by = f"GROUP BY {', '.join(names)} HAVING sum(runs) <> 0" if names else "HAVING count(*) > 0"
-    buckets = len(question.timeline.starts)
-    # One more than there may be is all that is read of too many.
-    limit, are_few = "", ""
-    if question.most is not None:
-        limit, are_few = f" LIMIT {question.most + 1}", f" AND (SELECT count(*) FROM groups) <= {question.most}"
-    selects = ["SELECT * FROM groups"]
-    if buckets > 1:
-        measures = ", ".join(question.measures)
-        selects.append(f"SELECT {_SLICE}, number, {group}, {measures} FROM grouped WHERE runs <> 0{are_few}")
-    if rest_of is not None:
-        selects.append(_valued_sql(question, rest_of))
-    return f""",
+def _sums_sql(conditions: Conditions, asked: PlannedQuestion, *, is_report: bool, has_latencies: bool) -> str:
+    """SQL of the sums of an answer, over `slices`."""
+    question, rest_of = asked.question, asked.plan.rest_of
+    names, sums, measures = names_of(question.by), _sums(question), ", ".join(question.measures)
+    group, nothing = f"ARRAY[{', '.join(names)}]::text[]", ", NULL::int[]" if has_latencies else ""
+    ctes, selects = "", list[str]()
+    if names or not is_report:
+        # An erased project leaves sums of zero to those of all projects, and nobody should read the names of its models.
+        by = f"GROUP BY {', '.join(names)} HAVING sum(runs) <> 0" if names else "HAVING count(*) > 0"
+        has_slices = question.bars is not None if is_report else len(question.timeline.starts) > 1
+        number = "number" if has_slices else "0"
+        if has_slices and question.bars is not None:
+            number = f"({conditions.value(question.timeline.places_in(question.bars), 'int[]')})[number + 1]"
+        # One more than there may be is all that is read of too many.
+        limit, are_few = "", ""
+        if question.most is not None:
+            limit, are_few = f" LIMIT {question.most + 1}", f" AND (SELECT count(*) FROM groups) <= {question.most}"
+        ctes = f""",
 grouped AS MATERIALIZED (
-  {_grouped(conditions, question, names, sums)}
+  {_grouped(conditions, question, names, number)}
 ),
 groups AS MATERIALIZED (
-  SELECT {_GROUP}, 0, {group}, {sums} FROM grouped {by}{limit}
-)
-  {f"{chr(10)}   UNION ALL{chr(10)}  ".join(selects)}"""
+  SELECT {_GROUP}, 0, {group}, {sums}{nothing} FROM grouped {by}{limit}
+)"""
+        selects.append("SELECT * FROM groups")
+        if has_slices:
+            selects.append(
+                f"SELECT {_SLICE}, number, {group}, {measures}{nothing} FROM grouped WHERE runs <> 0{are_few}"
+            )
+    if is_report:
+        selects.append(f"SELECT {_BUCKET}, number, NULL::text[], {sums}{nothing} FROM slices GROUP BY number")
+    elif rest_of is not None:
+        selects.append(_valued_sql(question, rest_of))
+    if has_latencies:
+        none = ", ".join("NULL" for _ in question.measures)
+        selects.append(f"SELECT {_LATENCIES}, number, NULL, {none}, latencies FROM slices WHERE latencies IS NOT NULL")
+    return f"{ctes}\n  " + "\n   UNION ALL\n  ".join(selects)
 
 
 def _valued_sql(question: Question, rest_of: Dimension) -> str:
@@ -335,21 +357,21 @@ def _valued_sql(question: Question, rest_of: Dimension) -> str:
 GROUP BY {", ".join(("number", *names))}"""
 
 
-def _grouped(conditions: Conditions, question: Question, names: Sequence[str], sums: str) -> str:
-    """SQL of the sums of each bucket and named group, and of all others as one."""
+def _grouped(conditions: Conditions, question: Question, names: Sequence[str], number: str) -> str:
+    """SQL of the sums of each bucket and named group, and of all others as one; `number` is SQL of the bucket's number."""
     which = " AND ".join(f"{name} <> '{ANY}'" for name in names) or "TRUE"
     if question.named is None or not names:
         is_other = " OR ".join(f"{name} = '{OTHERS}'" for name in names)
         columns = "".join(f", CASE WHEN {is_other} THEN '{OTHERS}' ELSE {name} END AS {name}" for name in names)
-        slices = f"SELECT number{columns}, {', '.join(question.measures)} FROM slices WHERE {which}"
+        slices = f"SELECT {number} AS number{columns}, {', '.join(question.measures)} FROM slices WHERE {which}"
     else:
         named = named_sql(conditions, question, question.named)
         columns = "".join(f", coalesce(named.{name}, '{OTHERS}') AS {name}" for name in names)
         same = " AND ".join(f"named.{name} = slices.{name}" for name in names)
         qualified = " AND ".join(f"slices.{name} <> '{ANY}'" for name in names)
-        slices = f"""SELECT number{columns}, {", ".join(question.measures)}
+        slices = f"""SELECT {number} AS number{columns}, {", ".join(question.measures)}
             FROM slices LEFT JOIN {named} ON {same}
            WHERE {qualified}"""
-    return f"""SELECT number, {"".join(f"{name}, " for name in names)}{sums}
+    return f"""SELECT number, {"".join(f"{name}, " for name in names)}{_sums(question)}
     FROM ({slices}) AS slices
 GROUP BY {", ".join(("number", *names))}"""

@@ -40,6 +40,7 @@ from runtally.usage.plan import (
     Plan,
     Question,
     Source,
+    TooManyGroups,
     keeps_all_but_failed,
     plan_of,
     with_status,
@@ -143,13 +144,19 @@ class GroupRowReader:
         if keeps_all_but_failed(question):
             return succeeded(await self._rows(replace(with_status(question), named=None)))
         asked = await self._readable(question)
-        reading, rest_of = group_queries.select_groups(self.connection, asked), asked.plan.rest_of
+        reading, rest_of = self._groups(asked), asked.plan.rest_of
         if rest_of is None:
             return await reading
         rows, whole = await self.reads.together(
             reading, self._rows(replace(without_key(question, rest_of), named=None))
         )
         return with_rest(question, rest_of, rows, whole)
+
+    async def _groups(self, asked: PlannedQuestion) -> GroupRows:
+        rows, most = await group_queries.select_groups(self.connection, asked), asked.question.most
+        if most is not None and len(rows.groups) > most:
+            raise TooManyGroups
+        return rows
 
     async def latencies(self, question: Question) -> Counts | None:
         """Read the latencies of the named groups, and of all others as one; None if there are too many runs to read.
