@@ -56,14 +56,17 @@ ORDER BY 3 DESC, 1, 2
 
 # In the order of time whatever the model: its own index leads to runs of all times.
 _SELECT_BUCKETS = """
-  SELECT width_bucket(occurred_at, $4::timestamptz[]) - 1 AS number,
-         {maker} AS maker,
-         {name} AS name,
-         (percentile_disc({percent}) WITHIN GROUP (ORDER BY {value}))::float8 AS value,
-         count({value}) AS runs
-    FROM runs
-   WHERE {runs}{which}
-GROUP BY GROUPING SETS ((1), (1, 2, 3))
+  SELECT number, maker, name, value, runs
+    FROM (SELECT width_bucket(occurred_at, $4::timestamptz[]) - 1 AS number,
+                 {maker} AS maker,
+                 {name} AS name,
+                 (percentile_disc({percent}) WITHIN GROUP (ORDER BY {value}))::float8 AS value,
+                 count({value}) AS runs
+            FROM runs
+           WHERE {runs}{which}
+        GROUP BY GROUPING SETS ((1), (1, 2, 3))) AS points
+   WHERE name IS NULL
+      OR (maker, name) IN (SELECT * FROM unnest($5::text[], $6::text[]))
 """
 
 
@@ -138,10 +141,11 @@ async def select_points(  # noqa: PLR0913, PLR0917  # The parameters of the stat
     measure: SpeedMeasure,
     by: Dimension,
     group: SpeedGroup | None,
+    lines: Sequence[SpeedGroup],
 ) -> dict[SpeedGroup | None, dict[int, SpeedPoint]]:
-    """Read a figure of each group, and with None of all together, in buckets that begin at these moments; of one group only, if given."""
+    """Read a figure of these groups, and with None of all, in buckets that begin at these moments; of the runs of one group, if given."""
     percent, value = _MEASURES[measure]
-    grouped = _Grouped(by, project_id, *span, starts)
+    grouped = _Grouped(by, project_id, *span, starts, [maker for maker, _ in lines], [name for _, name in lines])
     maker, name = grouped.columns
     sql = _SELECT_BUCKETS.format(
         percent=percent, value=value, runs=_RUNS, maker=maker, name=name, which=grouped.is_of(group)
@@ -191,6 +195,8 @@ async def select_spread(
     return Spread(latencies, costs)
 
 
+MAX_LINES = 12
+"""Groups with the most runs, of which points are read: as many as a chart has lines, or more."""
 MAX_RUNS = 12_000
 """Runs that percentiles are taken over, in some 40 ms: a list of groups sorts each of their figures."""
 
@@ -207,7 +213,7 @@ class Speeds:
     points: Mapping[int, SpeedPoint]
     """Each by the number of its bucket."""
     lines: Mapping[SpeedGroup, Mapping[int, SpeedPoint]]
-    """The points of each group."""
+    """The points of the groups with the most runs."""
     groups: Mapping[SpeedGroup, Speed]
     """Those with the most runs first."""
     whole: Speed | None
@@ -228,9 +234,11 @@ async def read_speeds(  # noqa: PLR0913, PLR0917  # What a page chooses.
     since = await find_bound(connection, runs, window.now, MAX_RUNS)
     span = TimeSpan(since or window.start, window.until)
     speeds = await select_speeds(connection, project_id, span, by)
-    points = await select_points(connection, project_id, span, window.starts, measure, by, group)
     whole = speeds.pop(None, None)
     groups = {key: speed for key, speed in speeds.items() if key is not None}
+    points = await select_points(
+        connection, project_id, span, window.starts, measure, by, group, list(groups)[:MAX_LINES]
+    )
     whole_points = points.pop(None)
     lines = {key: line for key, line in points.items() if key is not None}
     return Speeds(
