@@ -182,7 +182,15 @@ async def test_users_have_the_roles_that_the_file_gives_them(
     assert f"- users {team} {of_bob}\n" in pruned.out
 
 
+NESTED = ", ".join(["*a{0}"] * 9)
 REFUSED = {
+    **{
+        f"aliases of aliases {kind}": (
+            f"a0: &a0 {first}\n" + "".join(f"a{n}: &a{n} {each.format(NESTED.format(n - 1))}\n" for n in range(1, 9)),
+            [": It has more than 1,000,000 values, each alias (*) counted in full."],
+        )
+        for kind, first, each in (("in lists", "[x]", "[{}]"), ("in merges", "{x: 1}", "{{<<: [{}]}}"))
+    },
     "an unknown kind": ("budget:\n- {projectId: TEAM}\n", [":1: budget: Use one of teams, projects, "]),
     "an unknown field": ("budgets:\n- {projectId: TEAM, amountUSD: 1}\n- projectId: TEAM\n  amount: 1\n", [":4: budgets[1].amount: Object contains unknown field `amount`."]),
     "values that the form refuses": (

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import yaml
 from webapp.cli.output import echo
 
 SECONDS = 300.0
+MOST_VALUES = 1_000_000
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _encoder = msgspec.json.Encoder(decimal_format="number")
 _decoder = msgspec.json.Decoder(float_hook=Decimal)
@@ -129,6 +131,10 @@ def _read(file: Path, text: str, lines: Lines) -> dict[str, Any]:
     try:
         loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
+        if node is not None and _size(node, {}) > MOST_VALUES:
+            raise click.ClickException(
+                f"{file}: It has more than {MOST_VALUES:,} values, each alias (*) counted in full."
+            )
         found = {} if node is None else _value(file, loader, node, "", lines)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -139,6 +145,14 @@ def _read(file: Path, text: str, lines: Lines) -> dict[str, Any]:
     if not isinstance(found, dict) or not all(isinstance(one, list) for one in found.values()):
         raise click.ClickException(f"{file}: Write a list for each kind, such as budgets.")
     return found
+
+
+def _size(node: yaml.Node, known: dict[int, int]) -> int:
+    """Count the values below a node: aliases of aliases are more than any memory holds, in a few lines."""
+    if id(node) not in known:
+        parts = chain.from_iterable(node.value) if isinstance(node, yaml.MappingNode) else node.value
+        known[id(node)] = 1 + (0 if isinstance(node, yaml.ScalarNode) else sum(_size(part, known) for part in parts))
+    return known[id(node)]
 
 
 def _value(file: Path, loader: yaml.SafeLoader, node: yaml.Node, place: str, lines: Lines) -> object:
