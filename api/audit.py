@@ -14,7 +14,7 @@ from api.auth import project_key
 from api.cells import OfCell
 from api.current import actor, services
 from api.operation import Answer, Content, Operation, documents
-from api.reply import Reply, answered, reply
+from api.reply import Reply, Success, answered, reply
 from api.sent import asked_as
 from runtally.access.scopes import Scope, demand
 from runtally.audit import list_entries
@@ -44,10 +44,9 @@ class AuditedChange(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
     after: Annotated[dict[str, Any] | None, Meta(description="What changed, as it is since.")]
 
 
-class AuditLog(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
+class AuditLog(Success, frozen=True, kw_only=True, rename=camel):
     """Entries, the newest first."""
 
-    ok: Literal[True] = True
     entries: tuple[AuditedChange, ...]
     next_before: Annotated[int | None, Meta(description="`before` of the next page; null on the last.")]
 

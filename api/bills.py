@@ -19,7 +19,7 @@ from api.cost_lines import DeletedUsd, deleted_usd
 from api.current import actor, services
 from api.metrics import Count
 from api.operation import Answer, Content, Operation, documents
-from api.reply import Reply, answered, reply
+from api.reply import Reply, Success, answered, reply
 from api.sent import asked_as, sent_as
 from runtally.access.scopes import Scope, demand
 from runtally.bills import store
@@ -104,10 +104,9 @@ class KeyAmount(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
     billed_requests: Count
 
 
-class ComparedBill(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
+class ComparedBill(Success, frozen=True, kw_only=True, rename=camel):
     """A bill beside what was computed, as of now: after a fix or a repricing it is another answer."""
 
-    ok: Literal[True] = True
     bill: BillInfo
     is_billed: Annotated[
         bool, Meta(description="False: the report has no amounts, so its counts are priced by the registry.")
@@ -119,10 +118,9 @@ class ComparedBill(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
     deleted_usd: DeletedUsd | UnsetType = msgspec.field(default=UNSET, name="deletedUSD")
 
 
-class Bills(msgspec.Struct, frozen=True, kw_only=True):
+class Bills(Success, frozen=True, kw_only=True):
     """All bills, the newest first."""
 
-    ok: Literal[True] = True
     bills: tuple[BillInfo, ...]
 
 

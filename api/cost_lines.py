@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from api.cells import MissingCells
 from api.metrics import Count
+from api.reply import Success
 from runtally.fields import camel
 from runtally.money import as_json
 from runtally.runs.cost_lines import LINE, NAMES, GroupLines, measured
@@ -57,10 +58,9 @@ class LineBucket(msgspec.Struct, frozen=True):
     groups: tuple[LineGroup, ...]
 
 
-class AnswerPage(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
+class AnswerPage(Success, frozen=True, kw_only=True, rename=camel):
     """What each page of an answer says, be it of groups or of lines."""
 
-    ok: Literal[True] = True
     start: Moment
     end: Moment
     bucket_width: str

@@ -11,7 +11,7 @@ from api.auth import project_key
 from api.current import actor, services
 from api.metrics import Count
 from api.operation import Answer, Content, Operation, documents
-from api.reply import answered, reply
+from api.reply import Success, answered, reply
 from api.sent import sent_as
 from runtally.access import erasures
 from runtally.access.scopes import Scope, demand
@@ -43,10 +43,9 @@ class ErasureInfo(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
     problem: Annotated[str | None, Meta(description="Why it waits.")]
 
 
-class ErasureAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class ErasureAnswer(Success, frozen=True, kw_only=True):
     """An erasure."""
 
-    ok: Literal[True] = True
     erasure: ErasureInfo
 
 

@@ -1,7 +1,7 @@
 """POST /api/ingest."""
 
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -11,7 +11,7 @@ from api.auth import ingest_actor_at_hand, ingest_key
 from api.endpoint import endpoint
 from api.limits import ingest_key_for, ingest_limit, ingest_rate, refuse_unless_granted
 from api.operation import Answer, Content, Operation, documents
-from api.reply import Reply, reply
+from api.reply import Reply, Success, reply
 from api.request import Request, opened, sent_request
 from runtally.errors import (
     BatchTooLarge,
@@ -47,19 +47,17 @@ class IngestQuery(msgspec.Struct, frozen=True, rename=camel):
     ] = OnError.REFUSE
 
 
-class IngestedRun(msgspec.Struct, frozen=True, kw_only=True):
+class IngestedRun(Success, frozen=True, kw_only=True):
     """The run is committed."""
 
-    ok: Literal[True] = True
     id: Annotated[str, Meta(description="Identity of the run: the runId that was sent, else a UUIDv7.")]
     duplicates: Duplicates | UnsetType = UNSET
     warnings: Warnings | UnsetType = UNSET
 
 
-class IngestedBatch(msgspec.Struct, frozen=True, kw_only=True):
+class IngestedBatch(Success, frozen=True, kw_only=True):
     """The runs are committed."""
 
-    ok: Literal[True] = True
     processed: Annotated[int, Meta(ge=0, description="How many runs are stored now, duplicates included.")]
     ids: Annotated[tuple[str, ...], Meta(description="Their identities, in the order sent.")]
     duplicates: Duplicates | UnsetType = UNSET

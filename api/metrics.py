@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -14,7 +14,7 @@ from api.auth import project_key
 from api.cells import MissingCells, OfCell
 from api.current import actor, services
 from api.operation import Answer, Content, Operation, documents
-from api.reply import reply, utc
+from api.reply import Success, reply, utc
 from runtally.access.scopes import Scope, demand
 from runtally.cells.request import missing
 from runtally.errors import (
@@ -100,10 +100,9 @@ class SeriesEntry(msgspec.Struct, frozen=True, rename=camel):
     p95_latency_ms: P95
 
 
-class MetricsAnswer(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
+class MetricsAnswer(Success, frozen=True, kw_only=True, rename=camel):
     """Every bucket of the range, empty ones too; the sums over points, providers and models are equal."""
 
-    ok: Literal[True] = True
     points: tuple[MetricsPoint, ...]
     cost_by_provider: dict[str, UsDollars]
     cost_by_model: dict[str, UsDollars]

@@ -11,7 +11,7 @@ from quart.typing import ResponseReturnValue
 from api.auth import project_key
 from api.current import actor, services
 from api.operation import Answer, Content, Operation, documents
-from api.reply import answered, reply
+from api.reply import Success, answered, reply
 from api.sent import sent_as
 from runtally.access import notes
 from runtally.access.scopes import Scope, demand
@@ -42,17 +42,15 @@ class NoteInfo(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
     author: str
 
 
-class NoteAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class NoteAnswer(Success, frozen=True, kw_only=True):
     """A note."""
 
-    ok: Literal[True] = True
     note: NoteInfo
 
 
-class NoteList(msgspec.Struct, frozen=True, kw_only=True):
+class NoteList(Success, frozen=True, kw_only=True):
     """Notes of a project, the latest date first."""
 
-    ok: Literal[True] = True
     notes: tuple[NoteInfo, ...]
 
 

@@ -1,6 +1,6 @@
 """POST /api/internal/pg-sync."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -10,7 +10,7 @@ from api.auth import sync_signature
 from api.endpoint import endpoint
 from api.errors import Problem, problem
 from api.operation import Answer, Content, Operation, documents
-from api.reply import Reply, reply
+from api.reply import Reply, Success, reply
 from api.request import Request
 from runtally.errors import (
     BodyTooLarge,
@@ -27,10 +27,9 @@ from runtally.reporting.sync import RefusedDocument, Synced, SyncedBatch
 blueprint = Blueprint("pg_sync", __name__, url_prefix="/api/internal")
 
 
-class SyncedRun(msgspec.Struct, frozen=True, kw_only=True):
+class SyncedRun(Success, frozen=True, kw_only=True):
     """The reporting table has this version of the run, or a newer one."""
 
-    ok: Literal[True] = True
     id: str
     applied: Annotated[bool, Meta(description="Whether the document was newer than what was there.")]
 
@@ -43,10 +42,9 @@ class DocumentResult(msgspec.Struct, frozen=True, kw_only=True):
     error: Problem | UnsetType = UNSET
 
 
-class SyncedRuns(msgspec.Struct, frozen=True, kw_only=True):
+class SyncedRuns(Success, frozen=True, kw_only=True):
     """The results for the documents of a batch, in the order sent."""
 
-    ok: Literal[True] = True
     results: list[DocumentResult]
 
 

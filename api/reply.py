@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 from werkzeug.datastructures import Accept
@@ -17,6 +17,12 @@ JSON = "application/json"
 HEADERS = {"Content-Type": JSON, "Cache-Control": "no-store", "Vary": "Accept-Encoding"}
 """Headers of JSON answers. Without `no-store`, caches would keep health for minutes, and a 404 in place of a badge."""
 _encoder = msgspec.json.Encoder(decimal_format="number")
+
+
+class Success(msgspec.Struct, frozen=True, kw_only=True):
+    """What every answer of a request that was done begins with."""
+
+    ok: Literal[True] = True
 
 
 class Reply(NamedTuple):

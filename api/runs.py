@@ -1,7 +1,7 @@
 """GET /api/runs and GET /api/sessions: single runs that match the explorer's filters, or their sessions, page by page."""
 
 from decimal import Decimal
-from typing import Annotated, Literal, get_args
+from typing import Annotated, get_args
 
 import msgspec
 from msgspec import Meta
@@ -12,7 +12,7 @@ from sqlmodel import SQLModel
 from api.auth import project_key
 from api.current import actor, services
 from api.operation import Answer, Content, Operation, documents
-from api.reply import answered, reply, utc
+from api.reply import Success, answered, reply, utc
 from runtally.access.scopes import Scope, demand
 from runtally.errors import Detail, Forbidden, InvalidFilter, QueryTooSlow, StoreUnavailable
 from runtally.fields import camel
@@ -71,10 +71,9 @@ AnsweredRun = msgspec.defstruct(
 AnsweredRun.__doc__ = "A run with the fields of an export; those that it has no value for are left out."
 
 
-class Runs(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
+class Runs(Success, frozen=True, kw_only=True, rename=camel):
     """A page of runs, the newest first."""
 
-    ok: Literal[True] = True
     runs: tuple[AnsweredRun, ...]  # type: ignore[valid-type]  # It is made from the fields of runs.
     next_before: Annotated[
         str | None, Meta(description="`before` of the next page, also where few runs matched so far; null on the last.")
@@ -105,10 +104,9 @@ class AnsweredSession(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
     models: AnsweredNames
 
 
-class Sessions(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
+class Sessions(Success, frozen=True, kw_only=True, rename=camel):
     """A page of sessions, that with the latest run first."""
 
-    ok: Literal[True] = True
     sessions: tuple[AnsweredSession, ...]
     next_before: Annotated[str | None, Meta(description="`before` of the next page; null on the last.")]
     left_out: Annotated[str | None, Meta(description="Why earlier runs are missing; null where none are.")]

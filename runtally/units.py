@@ -5,7 +5,7 @@ each, and `tests/structure/test_units.py` names those that lack one. Every furth
 few runs that have it, so that a row here and its prices are all that a new one needs.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
@@ -208,11 +208,10 @@ class Usage:
     units: Mapping[str, int | float] | None = None
 
 
-def by_whole(kinds: Iterable[Unit] = TOKEN_KINDS) -> Iterator[Unit]:
+def by_whole() -> Iterator[Unit]:
     """Yield each kind that is no part of another, followed by its parts."""
-    listed = tuple(kinds)
     for whole in WHOLES:
-        yield from (kind for kind in listed if whole in {kind, kind.part_of})
+        yield from (kind for kind in TOKEN_KINDS if whole in {kind, kind.part_of})
 
 
 def read_units(sent: Mapping[str, Any], wrong: list[Detail]) -> dict[str, int | float] | None:

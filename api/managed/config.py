@@ -16,7 +16,7 @@ from api.errors import status_of
 from api.managed.kind import At, Key, R, Resource
 from api.managed.routes import KINDS, ManagedListQuery, NextAfter, read_page
 from api.operation import Answer, Content, Operation, documents
-from api.reply import reply
+from api.reply import Success, reply
 from api.sent import decoded, sent_as
 from runtally.access.scopes import may
 from runtally.errors import Detail, Forbidden, InvalidJson, InvalidPayload, RuntallyError, StoreUnavailable
@@ -55,18 +55,16 @@ class ChangedThing(msgspec.Struct, frozen=True, kw_only=True):
     secret: Annotated[str, Meta(description="A key, link or signing secret, this once.")] | UnsetType = UNSET
 
 
-class AppliedConfiguration(msgspec.Struct, frozen=True, kw_only=True):
+class AppliedConfiguration(Success, frozen=True, kw_only=True):
     """What applying changed, or would change."""
 
-    ok: Literal[True] = True
     changes: tuple[ChangedThing, ...]
     unchanged: Annotated[int, Meta(description="How many things of the document were as it says.")]
 
 
-class ExportedConfiguration(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
+class ExportedConfiguration(Success, frozen=True, kw_only=True, rename=camel):
     """Everything that is managed, to be applied as it is; fields that have their default are left out."""
 
-    ok: Literal[True] = True
     resources: Annotated[Configuration, Meta(description="By kind.")]  # type: ignore[valid-type]
     next_after: NextAfter
 

@@ -32,7 +32,7 @@ from api.managed.of_projects import (
     ManagedTrackedKey,
 )
 from api.operation import Answer, Content, Operation, documents
-from api.reply import Reply, reply
+from api.reply import Reply, Success, reply
 from api.sent import asked_as, sent_as
 from runtally.access import teams
 from runtally.access.erasure import Places, erase_project
@@ -108,10 +108,9 @@ class ManagedHeaders(msgspec.Struct, frozen=True):
     ] = msgspec.field(default=None, name="Idempotency-Key")
 
 
-class Deleted(msgspec.Struct, frozen=True, kw_only=True):
+class Deleted(Success, frozen=True, kw_only=True):
     """What was deleted."""
 
-    ok: Literal[True] = True
     id: str
 
 

@@ -141,12 +141,12 @@ class Cells:
             found += await self._answer_of(main, opened(main), is_only=not further)
             yield CellSnapshots(found[::-1] or _none_answers())
 
-    async def ask_each(self, project_id: str | None, ask: Callable[[Cell], Coroutine[Any, Any, A]]) -> list[A]:
-        """Ask the cell of a project; for all projects each cell that answers, at the same time.
+    async def ask_each(self, ask: Callable[[Cell], Coroutine[Any, Any, A]]) -> list[A]:
+        """Ask each cell that answers, at the same time.
 
         The others are `missing`. Raises `StoreUnavailable` where none answers.
         """
-        first, *others = self.of_all(project_id)
+        first, *others = self.of_all(None)
         if not others:
             return [await ask(first)]
         found = await gathered(self._answer_of(cell, ask(cell)) for cell in (first, *others))
@@ -159,7 +159,7 @@ class Cells:
             async with cell.database.connection() as connection:
                 return await select_listed(connection, project_ids)
 
-        found = await self.ask_each(None, of_cell)
+        found = await self.ask_each(of_cell)
         return tuple(sorted((one for of_one in found for one in of_one), key=lambda one: (one.name, one.id)))
 
     @asynccontextmanager

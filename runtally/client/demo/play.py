@@ -16,17 +16,15 @@ from runtally.client.demo.projects import PROJECTS, Project
 from runtally.client.demo.story import Story
 from runtally.client.post import Batch, Poster, Totals, send_all
 from runtally.client.run import OutgoingRun
-from runtally.clock import Clock, system_clock
+from runtally.clock import system_clock
 
 _STEP_S: Final = 0.5
 """The longest time that live calls wait to be posted together: short enough to look live."""
 
 
-async def post_history(
-    poster: Poster, *, days: int, seed: int, on_progress: Callable[[int, int], None], clock: Clock = system_clock
-) -> Totals:
+async def post_history(poster: Poster, *, days: int, seed: int, on_progress: Callable[[int, int], None]) -> Totals:
     """Post the last `days` days, oldest first. `on_progress` hears how many runs of how many are done."""
-    batches = await asyncio.to_thread(history, clock(), days, seed)
+    batches = await asyncio.to_thread(history, system_clock(), days, seed)
     total = sum(len(batch.runs) for batch in batches)
     totals = Totals()
     on_progress(0, total)
@@ -34,14 +32,12 @@ async def post_history(
     return totals
 
 
-async def post_live(
-    poster: Poster, totals: Totals, on_progress: Callable[[Totals], None], *, clock: Clock = system_clock
-) -> NoReturn:
+async def post_live(poster: Poster, totals: Totals, on_progress: Callable[[Totals], None]) -> NoReturn:
     """Post traffic as it happens, until the task is cancelled, and count it into `totals`."""
-    traffic = LiveTraffic(clock(), Random())  # noqa: S311  # Made-up traffic is no secret.
+    traffic = LiveTraffic(system_clock(), Random())  # noqa: S311  # Made-up traffic is no secret.
     while True:
         await asyncio.sleep(_STEP_S)
-        await send_all(poster, traffic.until(clock()), totals)
+        await send_all(poster, traffic.until(system_clock()), totals)
         on_progress(totals)
 
 

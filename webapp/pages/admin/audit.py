@@ -104,7 +104,7 @@ async def _found(chosen: Mapping[str, Any], before: Mapping[str, int], limit: in
             return [(cell.name, one) for one in entries]
 
     # What is done to a project may be noted in its cell, or with people and keys.
-    of_each = await services().cells.ask_each(None, of_cell)
+    of_each = await services().cells.ask_each(of_cell)
     return list(islice(heapq.merge(*of_each, key=lambda one: one[1].at, reverse=True), limit))
 
 

@@ -55,7 +55,7 @@ class RelayPart(Struct, frozen=True):
 
 async def relay_part(now: datetime) -> RelayPart:
     """Return queue, lag and parked runs of all cells that answer."""
-    found = await services().cells.ask_each(None, _ask)
+    found = await services().cells.ask_each(_ask)
     first, *others = (status for status, _ in found)
     status = sum(others, start=first)
     parked = sorted(chain(*(runs for _, runs in found)), key=lambda one: one.parked_at, reverse=True)[:SHOWN]

@@ -195,7 +195,7 @@ async def _views(reader: Actor, text: str) -> list[Result]:
         async with cell.database.session() as session:
             return await saved_views.find_by_text(session, text, _open_to(reader, Scope.METRICS_READ), SHOWN)
 
-    found = await services().cells.ask_each(None, of_cell)
+    found = await services().cells.ask_each(of_cell)
     return [
         Result(
             "View", f"{view.name} in {view.project_id}", REPORTS[view.page].saved_address(view.project_id, view.query)
