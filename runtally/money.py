@@ -4,7 +4,7 @@ A stored amount has 12 decimals (pico-dollars). A price per million tokens has 6
 of pico-dollars and a cost is a sum of integer products: exact, without any rounding.
 """
 
-from decimal import ROUND_HALF_EVEN, Context, Decimal
+from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 
 import msgspec
 
@@ -22,6 +22,18 @@ _PRICE_STEP = Decimal(f"1e-{PRICE_DECIMALS}")
 def to_usd(amount: Decimal) -> Decimal:
     """Round an amount from outside half-even to pico-dollars."""
     return amount.quantize(_USD_STEP, context=_CONTEXT)
+
+
+def entered(text: str, decimals: int) -> Decimal | None:
+    """Return a number that a person entered, such as $12.50; None for anything else, or for more decimals."""
+    try:
+        number = Decimal(text.strip().removeprefix("$").strip())
+    except InvalidOperation:
+        return None
+    # Compare before rounding, which overflows with the exponents that people can write.
+    fits = number.is_finite() and -MAX_USD <= number <= MAX_USD and number == round(number, decimals)
+    # A zero may be written with an exponent that the database has no room for.
+    return number or Decimal(0) if fits else None
 
 
 def in_proportion(amount: Decimal, part: int, whole: int) -> Decimal:

@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,7 +16,7 @@ from runtally.clock import next_month
 from runtally.errors import Detail, InvalidBill, NotFound
 from runtally.fields import trimmed
 from runtally.models.budget import Bill
-from runtally.money import MAX_USD, plain
+from runtally.money import USD_DECIMALS, entered, plain
 from runtally.pricing.providers import stored_name
 
 MAX_BILLS = 1_000
@@ -121,14 +121,10 @@ def parse_month(text: str) -> tuple[date, date]:
 
 def parse_usd(text: str, field: str) -> Decimal | None:
     """Return an amount of US dollars; None for a blank one. Raises `InvalidBill`."""
-    plain_text = text.strip().removeprefix("$").replace(",", "")
-    if not plain_text:
+    if not text.strip():
         return None
-    try:
-        amount = Decimal(plain_text)
-    except InvalidOperation:
-        amount = Decimal("NaN")
-    if not amount.is_finite() or not 0 <= amount <= MAX_USD or amount != round(amount, 12):
+    amount = entered(text.replace(",", ""), USD_DECIMALS)
+    if amount is None or amount < 0:
         raise InvalidBill(details=(Detail(field, "Give US dollars of 0 or more, such as 1204.50."),))
     return amount
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
 from sqlmodel import func, or_, select
 from sqlmodel.ext.asyncio.session import AsyncSession
@@ -14,7 +14,7 @@ from runtally.fields import is_of_several, trimmed
 from runtally.models.budget import ALL_RUNS, EACH_VALUE, Budget, BudgetPeriod
 from runtally.models.dimension import MAX_VALUE_LENGTH, KeyState
 from runtally.models.project import NameRule, NameStorage, Project
-from runtally.money import MAX_USD
+from runtally.money import entered
 from runtally.names import LiveNames, is_hash
 from runtally.usage.dimensions import BY_MODEL, USER, dimension_named, dimension_of_key
 
@@ -136,9 +136,9 @@ def _wrong(dimension: str, value: str, period: str, choices: Collection[str]) ->
 
 def _read(sent: Mapping[str, str], wrong: list[Detail]) -> tuple[Decimal, list[int]]:
     """Return amount and percents. Raises `InvalidBudget` where these, or anything before, are wrong."""
-    amount_usd = _amount(sent.get("amount", ""))
+    amount_usd = entered(sent.get("amount", "").replace(",", ""), CENTS)
     percents = _percents(sent.get("alerts", ""))
-    if amount_usd is None:
+    if amount_usd is None or amount_usd <= 0:
         wrong.append(Detail("amount", "Give US dollars above 0, with at most two decimals, such as 400."))
     if percents is None:
         why = f"Give at most {MAX_ALERTS} whole percents from 1 to {MAX_PERCENT}, such as 50, 80, 100; or none."
@@ -146,15 +146,6 @@ def _read(sent: Mapping[str, str], wrong: list[Detail]) -> tuple[Decimal, list[i
     if wrong or amount_usd is None or percents is None:
         raise InvalidBudget(details=tuple(wrong))
     return amount_usd, percents
-
-
-def _amount(text: str) -> Decimal | None:
-    try:
-        amount = Decimal(text.strip().removeprefix("$").replace(",", "").strip())
-    except InvalidOperation:
-        return None
-    is_fit = amount.is_finite() and 0 < amount <= MAX_USD and amount == round(amount, CENTS)
-    return amount if is_fit else None
 
 
 def _percents(text: str) -> list[int] | None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
@@ -13,7 +13,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from runtally.audit import Actor
 from runtally.errors import Detail, InvalidPrice
 from runtally.models.price import AMOUNT_COLUMNS, PriceEntry
-from runtally.money import PRICE_DECIMALS, to_price
+from runtally.money import PRICE_DECIMALS, entered, to_price
 from runtally.pricing import entries
 from runtally.pricing.draft import Draft, amounts_of, read_time
 from runtally.pricing.rates import MAX_AMOUNT, rates_text, read_rates, read_variants, variants_text
@@ -102,7 +102,9 @@ def read_change(sent: Mapping[str, str]) -> BulkChange:
         details.append(Detail("component", "Choose one of the listed amounts."))
     if how is How.SET and component == ALL_AMOUNTS:
         details.append(Detail("component", "Choose which amount to set."))
-    value = _number(sent.get("value", ""))
+    value = entered(
+        sent.get("value", "").strip().removesuffix("%").replace(",", "").replace("\u2212", "-"), PRICE_DECIMALS
+    )
     wrong = _percent_problem(value) if how is How.PERCENT else _amount_problem(value)
     if wrong:
         details.append(Detail("value", wrong))
@@ -172,18 +174,6 @@ def _too_much(draft: Draft) -> str | None:
     amounts = [usd for _, usd in amounts_of(draft)]
     amounts += [usd for variant in read_variants(draft.variants) for usd in variant.rates.values()]
     return "The new amount is too high." if any(amount >= MAX_AMOUNT for amount in amounts) else None
-
-
-def _number(text: str) -> Decimal | None:
-    try:
-        value = Decimal(text.strip().removeprefix("$").removesuffix("%").replace(",", "").replace("\u2212", "-"))
-    except InvalidOperation:
-        return None
-    # Compare before computing, which overflows with the exponents that people can write.
-    if not value.is_finite() or not -MAX_AMOUNT < value < MAX_AMOUNT:
-        return None
-    rounded = round(value, PRICE_DECIMALS)
-    return rounded if rounded == value else None
 
 
 def _percent_problem(value: Decimal | None) -> str | None:

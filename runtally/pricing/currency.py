@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import NoReturn
 
 from sqlmodel import col, select
@@ -13,11 +13,11 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from runtally.audit import Actor, Change, record
 from runtally.errors import InvalidPrice, NotFound
 from runtally.models.price import CurrencyRate
+from runtally.money import entered
 from runtally.pricing.entries import lock
 
 DECIMALS = 8
 MAX_RATE = 10_000_000
-_LONGEST = 32
 _FIRST_YEAR = 1970
 CODES = frozenset(
     """
@@ -101,16 +101,8 @@ def _day(sent: str) -> date:
 
 
 def _rate(sent: str) -> Decimal:
-    try:
-        rate = Decimal(sent.strip()[:_LONGEST])
-    except InvalidOperation:
-        rate = Decimal("NaN")
-    if (
-        len(sent.strip()) > _LONGEST
-        or not rate.is_finite()
-        or not 0 < rate <= MAX_RATE
-        or rate != round(rate, DECIMALS)
-    ):
+    rate = entered(sent, DECIMALS)
+    if rate is None or not 0 < rate <= MAX_RATE:
         _refuse(
             "rate",
             f"Give what one US dollar is worth, such as 0.92: at most {MAX_RATE:,}, with {DECIMALS} decimals.",

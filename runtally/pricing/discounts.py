@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import NoReturn
 
 from sqlmodel import col, select
@@ -12,6 +12,7 @@ from runtally.audit import Actor, Change, record
 from runtally.errors import InvalidPrice, NotFound
 from runtally.fields import MAX_NAME
 from runtally.models.price import ProjectDiscount
+from runtally.money import entered
 from runtally.pricing.draft import MAX_NOTE, read_time
 from runtally.pricing.entries import lock, overlap
 from runtally.pricing.providers import provider_key
@@ -86,11 +87,8 @@ def _read(project_id: str, sent: Mapping[str, str], by: Actor, now: datetime) ->
 
 
 def _percent(sent: str) -> Decimal:
-    try:
-        percent = Decimal(sent.strip().removesuffix("%").strip())
-    except InvalidOperation:
-        percent = Decimal("NaN")
-    if not percent.is_finite() or not 0 < percent <= MAX_PERCENT or percent != round(percent, DECIMALS):
+    percent = entered(sent.strip().removesuffix("%"), DECIMALS)
+    if percent is None or not 0 < percent <= MAX_PERCENT:
         _refuse("percent", "Give a number above 0, up to 100, with at most two decimals.")
     return percent
 

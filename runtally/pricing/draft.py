@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from operator import attrgetter
 from typing import Any
 
@@ -12,7 +12,7 @@ import msgspec
 from runtally.errors import Detail, InvalidPrice
 from runtally.fields import MAX_NAME, is_project_id, parse_whole, trimmed
 from runtally.models.price import AMOUNT_COLUMNS, RATE_COLUMNS, Match, PriceEntry
-from runtally.money import PRICE_DECIMALS, plain
+from runtally.money import PRICE_DECIMALS, entered, plain
 from runtally.pricing.expressions import InvalidExpression, demand_expression
 from runtally.pricing.providers import provider_key
 from runtally.pricing.rates import MAX_AMOUNT, InvalidRates, rates_text, read_rates, read_variants, variants_text
@@ -180,21 +180,14 @@ class _Check:
         return number or 0
 
     def amount(self, name: str) -> Decimal | None:
-        text = self.text(name).removeprefix("$").replace(",", "")
+        text = self.text(name).replace(",", "")
         if not text:
             return None
-        try:
-            amount = Decimal(text)
-        except InvalidOperation:
-            amount = Decimal("NaN")
-        if not amount.is_finite() or not 0 <= amount < MAX_AMOUNT:
-            self.fail(name, "Give a number of US dollars, such as 2.50.")
+        amount = entered(text, PRICE_DECIMALS)
+        if amount is None or not 0 <= amount < MAX_AMOUNT:
+            self.fail(name, f"Give a number of US dollars with at most {PRICE_DECIMALS} decimals, such as 2.50.")
             return None
-        if round(amount, PRICE_DECIMALS) != amount:
-            self.fail(name, f"Give at most {PRICE_DECIMALS} decimals, so that costs are exact.")
-            return None
-        # A zero may be written with an exponent that the database has no room for.
-        return amount or Decimal(0)
+        return amount
 
     def notation(self, name: str, written: Callable[[str], str]) -> str | None:
         """Return rates or variants as they are written, however they were entered."""

@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from runtally.money import PRICE_DECIMALS, USD_DECIMALS, plain
+from runtally.money import PRICE_DECIMALS, USD_DECIMALS, entered, plain
 from runtally.units import FURTHER, LINES, PER, Measured, Unit
 
 MAX_AMOUNT = Decimal(10) ** 8
@@ -181,14 +181,11 @@ def _variant(line: str) -> Variant:
 
 
 def _amount(text: str, most: Decimal = MAX_AMOUNT) -> Decimal:
-    try:
-        amount = Decimal(text.removeprefix("$"))
-    except InvalidOperation:
-        amount = Decimal("NaN")
-    if not amount.is_finite() or not 0 <= amount < most:
-        raise InvalidRates("Give amounts in US dollars, such as 2.50, and factors such as 0.5.")
-    if round(amount, PRICE_DECIMALS) != amount:
-        raise InvalidRates(f"Give at most {PRICE_DECIMALS} decimals, so that costs are exact.")
+    amount = entered(text, PRICE_DECIMALS)
+    if amount is None or not 0 <= amount < most:
+        raise InvalidRates(
+            f"Give amounts in US dollars, such as 2.50, and factors such as 0.5, with at most {PRICE_DECIMALS} decimals."
+        )
     return Decimal(plain(amount))
 
 

@@ -4,10 +4,11 @@ import json
 from decimal import Decimal
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtally.money import MAX_USD, as_json, from_pico, in_proportion, pico_per_token, plain, to_price, to_usd
+from runtally.money import MAX_USD, as_json, entered, from_pico, in_proportion, pico_per_token, plain, to_price, to_usd
 
 amounts = st.decimals(0, 10**12, allow_nan=False, places=12)
 prices = st.decimals(0, 10**7, allow_nan=False, places=6)
@@ -67,3 +68,24 @@ def test_the_largest_cost_keeps_its_last_digit() -> None:
 def test_zeros_of_whole_numbers_stay() -> None:
     assert plain(Decimal(1200)) == "1200"
     assert plain(Decimal("100.000")) == "100"
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("12.50", "12.50"),
+        (" $ 0.1 ", "0.1"),
+        ("-3", "-3"),
+        ("0e-99", "0"),
+        ("1e3", "1000"),
+        ("1.234", None),
+        ("1e999999999", None),
+        ("1e-999999999", None),
+        ("NaN", None),
+        ("Infinity", None),
+        ("", None),
+        ("1,5", None),
+    ],
+)
+def test_a_number_that_a_person_entered_has_at_most_so_many_decimals(text: str, number: str | None) -> None:
+    assert entered(text, 2) == (None if number is None else Decimal(number))

@@ -9,8 +9,9 @@ from quart import url_for
 
 from api.current import services
 from runtally.db.database import Connection
+from runtally.errors import InvalidPrice
 from runtally.models.price import PriceEntry, PriceSource
-from runtally.pricing.draft import amounts_of
+from runtally.pricing.draft import amounts_of, read_time
 from runtally.pricing.queries import select_priced_names
 from runtally.pricing.rates import Variant, per_text, read_variants
 from runtally.runs.scan import select_names
@@ -138,6 +139,14 @@ def day(at: datetime | None) -> str:
         return ""
     clock = formats.clock(at)
     return f"{formats.date(at)} {at.year}{'' if clock == '00:00' else f', {clock}'}"
+
+
+def time_in(text: str, name: str) -> datetime | None:
+    """Read a time of a form's field; None for an empty one. Raises `InvalidPrice`."""
+    try:
+        return read_time(text)
+    except (ValueError, OverflowError):
+        raise InvalidPrice.at(name, "Enter a date such as 2026-12-01 (UTC), or leave it empty.") from None
 
 
 def state_of(entry: PriceEntry, now: datetime) -> str:

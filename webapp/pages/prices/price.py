@@ -13,7 +13,7 @@ from api.current import actor, services
 from runtally.errors import InvalidPrice
 from runtally.models.price import Match, PriceEntry
 from runtally.pricing import entries, registry
-from runtally.pricing.draft import Draft, amounts_of, read_time
+from runtally.pricing.draft import Draft, amounts_of
 from runtally.pricing.queries import UsedModel
 from webapp import formats
 from webapp.addresses import address_of
@@ -29,6 +29,7 @@ from webapp.pages.prices.frame import (
     scope_of,
     source_of,
     state_of,
+    time_in,
     variants_of,
 )
 from webapp.rendering import Page, render, see_other
@@ -178,7 +179,7 @@ async def end(entry_id: int) -> ResponseReturnValue:
         if conflict := form.conflict_with(_end_form(entry)):
             return await render(await _page(session, entry, conflict), 422)
         try:
-            await entries.end(session, actor(), entry, _end(form, now), now)
+            await entries.end(session, actor(), entry, time_in(form.value("effective_to"), "effective_to") or now, now)
         except InvalidPrice as error:
             page = await _page(session, entry, form.refused(error, "effective_to"))
             return await render(page, 422)
@@ -197,14 +198,6 @@ async def withdraw(entry_id: int) -> ResponseReturnValue:
             return await render(await _page(session, entry, _end_form(entry).refused(error)), 422)
     said = "Price withdrawn. Runs that it priced keep their cost until you reprice them."
     return see_other(url_for(".price", entry_id=entry_id), flash=said)
-
-
-def _end(form: Form, now: datetime) -> datetime:
-    """End the price. Raises `InvalidPrice`."""
-    try:
-        return read_time(form.value("effective_to")) or now
-    except (ValueError, OverflowError):
-        raise InvalidPrice("Enter a date such as 2026-12-01 (UTC), or leave it empty for now.") from None
 
 
 def _end_form(entry: PriceEntry) -> Form:

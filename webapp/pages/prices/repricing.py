@@ -12,13 +12,12 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from api.current import actor, services
 from runtally.errors import InvalidPrice
 from runtally.models.price import Repricing, RepricingState
-from runtally.pricing.draft import read_time
 from runtally.pricing.repricing import repricer
 from runtally.pricing.repricing.repricer import Group, Scope, select_number
 from webapp import formats
 from webapp.form import Form, sent_form
 from webapp.pages.admin.counted import Act, WorkPage, WorkRow, work_row
-from webapp.pages.prices.frame import Names, PricesFrame, names_in_use, period_of, prices_frame
+from webapp.pages.prices.frame import Names, PricesFrame, names_in_use, period_of, prices_frame, time_in
 from webapp.rendering import Page, render, see_other
 from webapp.report import Column, Head, Table, table_of
 from webapp.security import admin
@@ -127,16 +126,11 @@ async def move(repricing_id: int, act: str) -> ResponseReturnValue:
 
 def _scope(form: Form) -> Scope:
     """Read the scope of a repricing from a form. Raises `InvalidPrice`."""
-    times = {}
-    for name in ("since", "until"):
-        try:
-            times[name] = read_time(form.value(name))
-        except (ValueError, OverflowError):
-            raise InvalidPrice.at(name, "Enter a date such as 2026-12-01 (UTC), or leave it empty.") from None
-    if times["since"] and times["until"] and times["since"] >= times["until"]:
+    since, until = (time_in(form.value(name), name) for name in ("since", "until"))
+    if since and until and since >= until:
         raise InvalidPrice.at("until", "The end must come after the start.")
     project_id, provider, model = (form.value(name).strip() or None for name in ("project", "provider", "model"))
-    return Scope(project_id, provider, model, times["since"], times["until"])
+    return Scope(project_id, provider, model, since, until)
 
 
 async def _list(session: AsyncSession, form: Form) -> RepricingsPage:

@@ -16,7 +16,6 @@ from runtally.errors import Detail, InvalidPrice
 from runtally.fields import parse_whole
 from runtally.pricing.book import PriceBook
 from runtally.pricing.cost import Price, lines_of, price_for_run, total_usd, unpriced_units
-from runtally.pricing.draft import read_time
 from runtally.pricing.match import LookUp
 from runtally.pricing.providers import provider_key
 from runtally.pricing.queries import select_candidate
@@ -24,7 +23,7 @@ from runtally.pricing.rates import STANDARD_TIERS
 from runtally.units import COUNT_COLUMNS, Usage, read_units
 from webapp import formats
 from webapp.form import Form
-from webapp.pages.prices.frame import Names, PricesFrame, names_in_use, prices_frame
+from webapp.pages.prices.frame import Names, PricesFrame, names_in_use, prices_frame, time_in
 from webapp.pages.runs.costs import CostLine, PriceNote, cost_lines, price_note
 from webapp.rendering import Page, render
 from webapp.security import admin
@@ -147,9 +146,9 @@ def _trial(sent: Mapping[str, str], now: datetime) -> Trial:
             counts[name] = number
     at = None
     try:
-        at = read_time(sent.get("at", "")) or now
-    except (ValueError, OverflowError):
-        details.append(Detail("at", "Enter a date such as 2026-12-01 (UTC), or leave it empty for now."))
+        at = time_in(sent.get("at", ""), "at") or now
+    except InvalidPrice as error:
+        details += error.details
     units = _units(sent.get("units", ""), details)
     if details or at is None:
         raise InvalidPrice(details=tuple(details))

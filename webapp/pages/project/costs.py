@@ -19,7 +19,6 @@ from runtally.audit import ActorKind
 from runtally.db.database import Connection
 from runtally.errors import Forbidden, InvalidPrice
 from runtally.models.project import Project
-from runtally.pricing.draft import read_time
 from runtally.runs.agent_figures import Drift, select_drifts
 from runtally.runs.what_if import (
     ModelUsage,
@@ -38,7 +37,7 @@ from runtally.usage.timeline import TimeSpan
 from runtally.usage.window import Range
 from webapp import formats
 from webapp.form import Form
-from webapp.pages.prices.frame import Names, day, names_of
+from webapp.pages.prices.frame import Names, day, names_of, time_in
 from webapp.project_pages import BREAKDOWN
 from webapp.rendering import Page, render
 from webapp.report import Cell, Column, Figure, Head, Table, table_of
@@ -262,11 +261,8 @@ def _target(query: Mapping[str, str], now: datetime) -> Target:
     if len(tier) > _LONGEST_TIER or writes not in WRITES:
         why = "Enter a service tier such as batch, and 5m or 1h for cache writes, or leave them empty."
         raise InvalidPrice.at("tier" if writes in WRITES else "writes", why)
-    try:
-        at = read_time(query.get("at", "")) or now
-        return Target(at, provider, model, tier or None, Writes(writes) if writes else None)
-    except (ValueError, OverflowError):
-        raise InvalidPrice.at("at", "Enter a date such as 2026-12-01 (UTC), or leave it empty for now.") from None
+    at = time_in(query.get("at", ""), "at") or now
+    return Target(at, provider, model, tier or None, Writes(writes) if writes else None)
 
 
 def _words(target: Target, form: Form) -> str:
