@@ -27,20 +27,8 @@ from runtally.pricing.repricing.recost import Recost, RunCursor, recosts_of
 from runtally.usage.sums.tables import SLICES
 
 # Several processes take different repricings, or none.
-SELECT_NEXT = """
-  SELECT id,
-         state,
-         project_id,
-         provider,
-         model,
-         since,
-         until,
-         at_project,
-         at_time,
-         at_run,
-         seen,
-         changed,
-         found
+SELECT_NEXT = f"""
+  SELECT {", ".join(f"repricings.{name}" for name in Repricing.model_fields)}
     FROM repricings
    WHERE state IN ('comparing', 'running')
 ORDER BY id
@@ -48,16 +36,11 @@ ORDER BY id
      FOR UPDATE SKIP LOCKED
 """
 
-UPDATE_PROGRESS = """
+_PROGRESS = ("at_project", "at_time", "at_run", "seen", "changed", "found", "state", "updated_at")
+"""What a step changes."""
+UPDATE_PROGRESS = f"""
 UPDATE repricings
-   SET at_project = $2,
-       at_time = $3,
-       at_run = $4,
-       seen = $5,
-       changed = $6,
-       found = $7,
-       state = $8,
-       updated_at = $9
+   SET {", ".join(f"{name} = ${number}" for number, name in enumerate(_PROGRESS, start=2))}
  WHERE id = $1
 """
 
@@ -106,52 +89,10 @@ class Scope:
     until: datetime | None = None
 
 
-@dataclass(slots=True)
-class Progress:
-    """A repricing that is under way, and the position it has reached."""
-
-    id: int
-    state: RepricingState
-    scope: Scope
-    at_project: str | None
-    at_time: datetime | None
-    at_run: str | None
-    seen: int
-    changed: int
-    found: list[dict[str, Any]]
-
-    def cursor(self, project_id: str) -> RunCursor:
-        scope = self.scope
-        # The cursor is exclusive, and microseconds are the finest there is.
-        after, after_id = (self.at_time, self.at_run) if self.at_time else (scope.since or _FIRST, "")
-        return RunCursor(project_id, after, after_id or "", scope.until, scope.provider, scope.model)
-
-
-async def select_next(connection: Connection) -> Progress | None:
+async def select_next(connection: Connection) -> Repricing | None:
     """Return the first repricing that no other process works on, locked until the transaction ends."""
     row = await connection.fetchrow(SELECT_NEXT)
-    return None if row is None else _progress(dict(row))
-
-
-async def update_progress(connection: Connection, progress: Progress, now: datetime) -> None:
-    await connection.execute(
-        UPDATE_PROGRESS,
-        progress.id,
-        progress.at_project,
-        progress.at_time,
-        progress.at_run,
-        progress.seen,
-        progress.changed,
-        progress.found,
-        progress.state,
-        now,
-    )
-
-
-async def select_project_after(connection: Connection, scope: Scope, after: str | None) -> str | None:
-    """Return the next project of the scope, by id."""
-    found: str | None = await connection.fetchval(SELECT_PROJECT_AFTER, scope.project_id, after)
-    return found
+    return None if row is None else Repricing(**row)
 
 
 async def select_number(connection: Connection, scope: Scope) -> int:
@@ -160,12 +101,6 @@ async def select_number(connection: Connection, scope: Scope) -> int:
         SELECT_NUMBER, scope.project_id, scope.provider, scope.model, scope.since, scope.until
     )
     return int(number)
-
-
-def _progress(row: dict[str, Any]) -> Progress:
-    scope = Scope(*(row[name] for name in ("project_id", "provider", "model", "since", "until")))
-    rest = {name: row[name] for name in ("id", "at_project", "at_time", "at_run", "seen", "changed", "found")}
-    return Progress(state=RepricingState(row["state"]), scope=scope, **rest)
 
 
 CHUNK = 1000
@@ -276,48 +211,56 @@ class Repricer:
     async def work(self) -> bool:
         """Do one step, and return whether there was one to do. Raises `StoreUnavailable`; then the step was not done."""
         async with self._control.transaction() as control:
-            progress = await select_next(control)
-            if progress is None:
+            repricing = await select_next(control)
+            if repricing is None:
                 return False
             # Prices that were saved a moment ago are the reason to be here.
             await self._prices.refresh_over(control)
-            await self._step(control, progress, self._prices.book)
-            await update_progress(control, progress, self._clock())
+            await self._step(control, repricing, self._prices.book)
+            repricing.updated_at = self._clock()
+            await control.execute(UPDATE_PROGRESS, repricing.id, *(getattr(repricing, name) for name in _PROGRESS))
         return True
 
-    async def _step(self, control: Connection, progress: Progress, book: PriceBook) -> None:
-        project_id = progress.at_project
+    async def _step(self, control: Connection, repricing: Repricing, book: PriceBook) -> None:
+        project_id = repricing.at_project
         if project_id is None:
-            await self._advance(control, progress)
+            await self._advance(control, repricing)
             return
         # A step that was committed in the cell alone is done again, and then finds those costs changed already.
         async with pair.open_second_transaction(control, self._control, self._databases(project_id)[0]) as connection:
-            runs = await recost.select_computed(connection, progress.cursor(project_id), CHUNK)
+            runs = await recost.select_computed(connection, _cursor(repricing, project_id), CHUNK)
             recosts = recosts_of(runs, book, project_id)
-            progress.seen += len(runs)
-            if progress.state is RepricingState.RUNNING:
-                progress.changed += await recost.update_costs(
+            repricing.seen += len(runs)
+            if repricing.state == RepricingState.RUNNING:
+                repricing.changed += await recost.update_costs(
                     connection, project_id, recosts, self._clock(), queued=self._queued
                 )
             else:
-                progress.found = _add_up(progress.found, project_id, recosts)
+                repricing.found = _add_up(repricing.found, project_id, recosts)
         if len(runs) < CHUNK:
-            await self._advance(control, progress)
+            await self._advance(control, repricing)
         else:
-            progress.at_time, progress.at_run = runs[-1].occurred_at, runs[-1].id
+            repricing.at_time, repricing.at_run = runs[-1].occurred_at, runs[-1].id
 
-    async def _advance(self, control: Connection, progress: Progress) -> None:
+    async def _advance(self, control: Connection, repricing: Repricing) -> None:
         """Move on to the next project, be it in the next cell, or to the end."""
-        after = progress.at_project
-        progress.at_project = progress.at_time = progress.at_run = None
+        after = repricing.at_project
+        repricing.at_project = repricing.at_time = repricing.at_run = None
         for database in self._databases(after):
             async with pair.open_second_transaction(control, self._control, database) as connection:
-                progress.at_project = await select_project_after(connection, progress.scope, after)
-            if progress.at_project is not None:
+                next_one = await connection.fetchval(SELECT_PROJECT_AFTER, repricing.project_id, after)
+            if next_one is not None:
+                repricing.at_project = next_one
                 return
             after = None
-        is_running = progress.state is RepricingState.RUNNING
-        progress.state = RepricingState.DONE if is_running else RepricingState.COMPARED
+        is_running = repricing.state == RepricingState.RUNNING
+        repricing.state = RepricingState.DONE if is_running else RepricingState.COMPARED
+
+
+def _cursor(repricing: Repricing, project_id: str) -> RunCursor:
+    """Return where in a project it has come to. A cursor is exclusive, and microseconds are the finest there is."""
+    after, after_id = repricing.at_time or repricing.since or _FIRST, (repricing.at_run if repricing.at_time else "")
+    return RunCursor(project_id, after, after_id or "", repricing.until, repricing.provider, repricing.model)
 
 
 def _add_up(before: Iterable[Mapping[str, Any]], project_id: str, recosts: Iterable[Recost]) -> list[dict[str, Any]]:
