@@ -68,11 +68,7 @@ class BillPage(Page, frozen=True):
     fragment: ClassVar[str] = "admin/_bill.html"
 
     frame: Frame
-    id: str
-    provider: str
-    period: str
-    stored: str
-    files: tuple[tuple[str, str], ...]
+    bill: Bill
     figures: tuple[Figure, ...]
     parts: tuple[PartLine, ...]
     verdict: str
@@ -84,7 +80,7 @@ class BillPage(Page, frozen=True):
 
     @property
     def title(self) -> str:
-        return f"Bill of {self.provider}, {self.period}"
+        return f"Bill of {self.bill.provider}, {_period(self.bill)}"
 
 
 @blueprint.get(PATH)
@@ -237,11 +233,7 @@ def _bill_page(bill: Bill, comparison: Comparison) -> BillPage:
     apart = formats.column_money(part.amount_usd for part in total.parts)
     return BillPage(
         frame=frame("admin_bills.bills"),
-        id=str(bill.id),
-        provider=bill.provider,
-        period=_period(bill),
-        stored=_stored_by(bill),
-        files=tuple((file["title"], file["sha256"][:12]) for file in bill.files),
+        bill=bill,
         figures=(
             Figure(
                 "Billed" if comparison.is_billed else "The vendor's counts, priced here",

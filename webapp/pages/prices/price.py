@@ -138,14 +138,10 @@ class PricePage(Page, frozen=True):
     fragment: ClassVar[str] = "prices/_price.html"
 
     frame: PricesFrame
-    id: int
+    entry: PriceEntry
     heading: str
     state: str
-    is_withdrawn: bool
     facts: tuple[tuple[str, str], ...]
-    names: tuple[str, ...]
-    pattern: str | None
-    note: str | None
     variants: tuple[str, ...]
     history: tuple[Chapter, ...]
     used: tuple[tuple[str, str], ...]
@@ -209,14 +205,10 @@ async def _page(session: AsyncSession, entry: PriceEntry, end_form: Form | None 
     used = await _used(entry, now)
     return PricePage(
         frame=prices_frame("prices.prices"),
-        id=entry.id or 0,
+        entry=entry,
         heading=entries.target_of(entry),
         state=state_of(entry, now),
-        is_withdrawn=entry.withdrawn_at is not None,
         facts=_facts(entry),
-        names=tuple(entry.aliases),
-        pattern=entry.pattern,
-        note=entry.note,
         variants=tuple(variant.text for variant in variants_of(entry)),
         history=story_of(await entries.list_history(session, entry), now),
         used=tuple((f"{usage.provider} {usage.model}", formats.runs(usage.runs)) for usage in used),

@@ -35,18 +35,6 @@ blueprint = Blueprint("project_alerts", __name__)
 CHANNEL_FORM = Form("channel", {"of_unusual_cost": ("1",)})
 
 
-class TargetRow(Struct, frozen=True):
-    """A channel that alerts go to."""
-
-    id: str
-    kind: str
-    address: str
-    of: str
-    state: str
-    trial: str
-    """What its button does."""
-
-
 class AddedChannel(Struct, frozen=True):
     """A channel that was just added, with the secret that signs what it sends: here once, and never again."""
 
@@ -57,7 +45,7 @@ class AddedChannel(Struct, frozen=True):
 class AlertsPart(Struct, frozen=True):
     """The alert targets and log on the settings page."""
 
-    targets: tuple[TargetRow, ...]
+    targets: Sequence[AlertTarget]
     log: Sequence[tuple[AlertDelivery, Alert, AlertTarget]]
     """Deliveries: of what, where to, and how it went."""
     channels: Channels
@@ -75,6 +63,11 @@ class AlertsPart(Struct, frozen=True):
     def address_of(self, target: AlertTarget) -> str:
         return self.channels[target.kind].mask(target.address)
 
+    def sent_there(self, target: AlertTarget) -> str:
+        """Return what goes to a destination, besides alerts on rules."""
+        of = "budget and unusual cost" if target.of_unusual_cost else "budget"
+        return f"{of}, weekly report" if target.weekly_report else of
+
     def state_of(self, delivery: AlertDelivery) -> str:
         return _state(delivery)
 
@@ -84,8 +77,8 @@ class AlertsPart(Struct, frozen=True):
 
 
 async def alerts_part(session: AsyncSession, project_id: str, channels: Channels, now: datetime) -> AlertsPart:
-    rows = tuple(_target(target, channels) for target in await targets.list_targets(session, project_id))
-    return AlertsPart(rows, await targets.list_deliveries(session, project_id), channels, now)
+    listed = await targets.list_targets(session, project_id)
+    return AlertsPart(listed, await targets.list_deliveries(session, project_id), channels, now)
 
 
 async def add_channel(
@@ -105,17 +98,6 @@ async def add_channel(
         return None, {"channel_form": refused, "may_skip_test": True}
     except RuntallyError as error:
         return None, {"channel_form": form.refused(error, "address")}
-
-
-def _target(target: AlertTarget, channels: Channels) -> TargetRow:
-    of = "budget and unusual cost" if target.of_unusual_cost else "budget"
-    of += ", weekly report" if target.weekly_report else ""
-    channel = channels[target.kind]
-    return TargetRow(str(target.id), channel.label, channel.mask(target.address), of, *_trial(target))
-
-
-def _trial(target: AlertTarget) -> tuple[str, str]:
-    return ("waiting for confirmation", "Send the link again") if target.is_unconfirmed else ("", "Send a test")
 
 
 def said_of_new(target: AlertTarget, *, is_tested: bool) -> str:

@@ -1,6 +1,7 @@
 """Saved views of a project: the menu on its report pages, and the page that lists, renames and deletes them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import ClassVar
 from urllib.parse import parse_qsl, urlencode, urlsplit
 from uuid import UUID
@@ -19,7 +20,6 @@ from runtally.access.scopes import Scope, demand
 from runtally.errors import InvalidFilter, InvalidName, NotFound
 from runtally.models.project import Project, SavedView
 from runtally.usage.dimensions import METADATA, NO_VALUE, OTHER, canonical_key
-from webapp import formats
 from webapp.addresses import path_to, safe_path
 from webapp.form import Form, sent_form
 from webapp.project_pages import PLACES, REPORTS, SIDES, VALUE, is_known
@@ -108,18 +108,6 @@ def _values_in(pairs: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
                 yield canonical_key(key.partition(".")[0]), value
 
 
-class ViewRow(Struct, frozen=True):
-    """A saved view."""
-
-    id: str
-    name: str
-    page: str
-    url: str
-    saved: str
-    may_change: bool
-    form: Form
-
-
 class ViewsPage(Page, frozen=True):
     """The views of a project, and the form that saves the page at `here`."""
 
@@ -127,15 +115,30 @@ class ViewsPage(Page, frozen=True):
     fragment: ClassVar[str] = "project/_views_menu.html"
 
     project: Project
-    rows: tuple[ViewRow, ...]
+    views: tuple[SavedView, ...]
     here: str
     """The path and query of the page that can be saved; empty where there is none."""
+    now: datetime
     form: Form = FORM
+    refused: Form | None = None
+    """The form of the view that could not be renamed."""
 
     @property
     def document_title(self) -> str | None:
         """The menu keeps the title of the page that it is on."""
         return None if wants_part() else f"Saved views · {self.project.name}"
+
+    def page_of(self, view: SavedView) -> str:
+        return REPORTS[view.page].label
+
+    def url_of(self, view: SavedView) -> str:
+        return REPORTS[view.page].saved_address(view.project_id, view.query)
+
+    def may_change(self, view: SavedView) -> bool:
+        return saved_views.may_change(actor(), view)
+
+    def form_of(self, view: SavedView) -> Form:
+        return self.refused if self.refused and self.refused.id == str(view.id) else _form(view)
 
 
 @blueprint.get(PATH)
@@ -189,9 +192,7 @@ async def rename(project_id: str, view_id: UUID) -> ResponseReturnValue:
     except InvalidName as error:
         refused = form.refused(error, "name")
     if refused is not None:
-        page = await _page(project_id, "")
-        rows = tuple(replace(row, form=refused) if row.id == str(view_id) else row for row in page.rows)
-        return await render(replace(page, rows=rows), 422)
+        return await render(replace(await _page(project_id, ""), refused=refused), 422)
     return _back(project_id, f"View renamed: {view.name}.")
 
 
@@ -222,24 +223,8 @@ async def _page(project_id: str, here: str) -> ViewsPage:
         parse_address(here, project_id)
     except InvalidFilter:
         here = ""
-    return ViewsPage(project, tuple(_rows(views)), here)
-
-
-def _rows(views: Sequence[SavedView]) -> list[ViewRow]:
-    now = services().clock()
-    return [
-        ViewRow(
-            id=str(view.id),
-            name=view.name,
-            page=REPORTS[view.page].label,
-            url=REPORTS[view.page].saved_address(view.project_id, view.query),
-            saved=f"{formats.ago(view.created_at, now)} by {view.created_by}",
-            may_change=saved_views.may_change(actor(), view),
-            form=_form(view),
-        )
-        for view in views
-        if view.page in REPORTS and REPORTS[view.page].is_open_to(actor(), view.project_id)
-    ]
+    shown = (one for one in views if one.page in REPORTS and REPORTS[one.page].is_open_to(actor(), project_id))
+    return ViewsPage(project, tuple(shown), here, services().clock())
 
 
 def _form(view: SavedView) -> Form:
