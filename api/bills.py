@@ -1,11 +1,9 @@
 """/api/bills: bills of vendors, and what differs between them and the costs that were computed."""
 
 import asyncio
-import tempfile
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
+from datetime import date
 from decimal import Decimal
-from pathlib import Path
 from typing import Annotated, Literal
 from uuid import UUID
 
@@ -26,7 +24,7 @@ from runtally.bills import store
 from runtally.bills.alert import WORDS, alert, as_csv
 from runtally.bills.compare import Comparison, Difference, Reason
 from runtally.bills.read import read_comparison
-from runtally.bills.rows import Report, read_report
+from runtally.bills.rows import read_documents
 from runtally.errors import (
     Detail,
     DimensionNotTracked,
@@ -250,16 +248,12 @@ async def post_bill() -> ResponseReturnValue:
     sent, now = await sent_as(SentBill), services().clock()
     amount, tolerance = _amount(sent.amount_usd, "amountUSD"), _amount(sent.tolerance_usd, "toleranceUSD")
     since, until = (None if one is UNSET else one for one in (sent.since, sent.until))
-    reports = await asyncio.to_thread(_reports, sent, now)
-    terms = store.Terms(tolerance, sent.replace)
+    provider = None if sent.provider is UNSET else sent.provider
+    documents = [(".json", bytes(document)) for document in (() if sent.reports is UNSET else sent.reports)]
+    reports = await asyncio.to_thread(read_documents, documents, provider, now, until)
+    terms = store.Terms(provider, amount, since, until, tolerance, sent.replace)
     async with services().control.database.session() as session:
-        if reports:
-            bill = await store.add_reports(session, actor(), reports, now, (since, until), terms)
-        else:
-            provider = "" if sent.provider is UNSET else sent.provider
-            if amount is None or since is None or until is None or not provider:
-                raise InvalidBill("Send reports, or amountUSD with provider, since and until.")
-            bill = await store.add_amount(session, actor(), provider, amount, (since, until), now, terms)
+        bill = await store.add(session, actor(), reports, terms, now)
     return reply(answer_of(bill, await compared_at_first(bill)), 201)
 
 
@@ -322,18 +316,3 @@ def _amount(raw: msgspec.Raw | UnsetType, name: str) -> Decimal | None:
     if isinstance(value, int | Decimal) and not isinstance(value, bool) and 0 <= value <= MAX_USD:
         return Decimal(value)
     raise InvalidPayload(details=(Detail(name, "Give US dollars of 0 or more, as a number."),))
-
-
-def _reports(sent: SentBill, now: datetime) -> list[Report]:
-    """Read the documents as the files that they are otherwise."""
-    if sent.reports is UNSET:
-        return []
-    provider = None if sent.provider is UNSET else sent.provider
-    until = None if sent.until is UNSET else sent.until
-    found = []
-    with tempfile.TemporaryDirectory(prefix="runtally-bill-") as folder:
-        for number, document in enumerate(sent.reports, start=1):
-            path = Path(folder) / f"report-{number}.json"
-            path.write_bytes(bytes(document))
-            found.append(read_report(path, provider, now, until))
-    return found

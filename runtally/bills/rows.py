@@ -4,6 +4,7 @@ Files are read by the formats of `runtally import`. A file of calls is added up 
 """
 
 import hashlib
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -76,6 +77,19 @@ class Report(msgspec.Struct, frozen=True):
     digest: str
     provider: str
     rows: tuple[BillRow, ...]
+
+
+def read_documents(
+    documents: Iterable[tuple[str, bytes]], provider: str | None, now: datetime, until: date | None
+) -> list[Report]:
+    """Read reports that were sent, each with the end of its file's name. Raises what `read_report` raises."""
+    with tempfile.TemporaryDirectory(prefix="runtally-bill-") as folder:
+        found = []
+        for number, (kind, document) in enumerate(documents, start=1):
+            path = Path(folder) / f"file-{number}{kind}"
+            path.write_bytes(document)
+            found.append(read_report(path, provider, now, until))
+        return found
 
 
 def read_report(path: Path, provider: str | None, now: datetime, until: date | None = None) -> Report:

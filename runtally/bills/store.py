@@ -2,9 +2,10 @@
 
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from sqlmodel import col, select
@@ -38,25 +39,59 @@ async def get(session: AsyncSession, bill_id: uuid.UUID) -> Bill:
     return bill
 
 
-class Terms(NamedTuple):
-    """The difference of a bill that is tolerated, and whether it replaces others of its vendor and days."""
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What is said of a bill besides its reports: an invoice has its vendor and its amount here, and all have their days."""
 
+    provider: str | None = None
+    amount_usd: Decimal | None = None
+    since: date | None = None
+    """The first day; None for that of the reports."""
+    until: date | None = None
+    """The day after the last one."""
     tolerance_usd: Decimal | None = None
     replaces: bool = False
 
 
-async def add_reports(  # noqa: PLR0913, PLR0917  # What is stored, by whom and when.
-    session: AsyncSession,
-    by: Actor,
-    reports: Sequence[Report],
-    now: datetime,
-    days: tuple[date | None, date | None] = (None, None),
-    terms: Terms = Terms(),  # noqa: B008  # It does not change.
-) -> Bill:
-    """Store the reports of one vendor as a bill, from the first of `days` to before the last, or for the days that they have.
+async def add(session: AsyncSession, by: Actor, reports: Sequence[Report], terms: Terms, now: datetime) -> Bill:
+    """Store the reports of one vendor as a bill, or without any the amount of an invoice.
 
     Raises `InvalidBill`, also where another bill of the vendor has one of the days, unless this one replaces it.
     """
+    provider, since, until, amount_usd = terms.provider, terms.since, terms.until, terms.amount_usd
+    rows: list[BillRow] = []
+    if reports:
+        provider, rows = _rows(reports)
+        first, end = span_of(rows)
+        since, until = since or first, until or end
+        rows = list(within(rows, since, until))
+        if not rows:
+            raise InvalidBill(f"The report is of {first} to {end - DAY}: none of these days are asked for.")
+        amounts = [row.amount_usd for row in rows if row.amount_usd is not None]
+        amount_usd = sum(amounts, Decimal(0)) if amounts else None
+    elif amount_usd is None:
+        raise InvalidBill("Give reports of the vendor, or the amount of an invoice.")
+    if provider is None or not trimmed(provider):
+        raise InvalidBill.at("provider", "Say whose bill it is, such as openai.")
+    if since is None or until is None:
+        raise InvalidBill.at("since" if since is None else "until", "Say of which days the amount is.")
+    bill = Bill(
+        id=uuid.uuid4(),
+        provider=stored_name(provider),
+        since=since,
+        until=until,
+        amount_usd=amount_usd,
+        tolerance_usd=terms.tolerance_usd,
+        files=[{"title": report.title, "sha256": report.digest} for report in reports],
+        rows=as_stored(rows),
+        created_at=now,
+        created_by=by.label or by.name,
+    )
+    return await _add(session, by, bill, now, replaces=terms.replaces)
+
+
+def _rows(reports: Sequence[Report]) -> tuple[str, list[BillRow]]:
+    """Return the vendor of reports and all of their rows. Raises `InvalidBill` where they do not fit together."""
     [provider, *others] = sorted({report.provider for report in reports})
     if others:
         raise InvalidBill(f"The files are of {provider}, {', '.join(others)}: give those of one vendor.")
@@ -69,38 +104,7 @@ async def add_reports(  # noqa: PLR0913, PLR0917  # What is stored, by whom and 
         raise InvalidBill(
             "The days of the reports begin at different hours: export all of them in one time zone, best in UTC."
         )
-    first, end = span_of(rows)
-    since, until = days[0] or first, days[1] or end
-    rows = list(within(rows, since, until))
-    if not rows:
-        raise InvalidBill(f"The report is of {first} to {end - DAY}: none of these days are asked for.")
-    amounts = [row.amount_usd for row in rows if row.amount_usd is not None]
-    bill = Bill(
-        provider=stored_name(provider),
-        since=since,
-        until=until,
-        amount_usd=sum(amounts, Decimal(0)) if amounts else None,
-        files=[{"title": report.title, "sha256": report.digest} for report in reports],
-        rows=as_stored(rows),
-    )
-    return await _add(session, by, bill, now, terms)
-
-
-async def add_amount(  # noqa: PLR0913, PLR0917  # What is stored, by whom and when.
-    session: AsyncSession,
-    by: Actor,
-    provider: str,
-    amount_usd: Decimal,
-    days: tuple[date, date],
-    now: datetime,
-    terms: Terms = Terms(),  # noqa: B008  # It does not change.
-) -> Bill:
-    """Store an amount of an invoice. Raises what `add_reports` raises."""
-    if not trimmed(provider):
-        raise InvalidBill(details=(Detail("provider", "Say whose bill it is, such as openai."),))
-    since, until = days
-    bill = Bill(provider=stored_name(provider), since=since, until=until, amount_usd=amount_usd, files=[], rows=[])
-    return await _add(session, by, bill, now, terms)
+    return provider, rows
 
 
 async def remove(session: AsyncSession, by: Actor, bill_id: uuid.UUID) -> None:
@@ -134,9 +138,7 @@ def rows_of(bill: Bill) -> list[BillRow]:
     return stored_rows(bill.rows)
 
 
-async def _add(session: AsyncSession, by: Actor, bill: Bill, now: datetime, terms: Terms) -> Bill:
-    bill.id, bill.created_at, bill.created_by = uuid.uuid4(), now, by.label or by.name
-    bill.tolerance_usd = terms.tolerance_usd
+async def _add(session: AsyncSession, by: Actor, bill: Bill, now: datetime, *, replaces: bool) -> Bill:
     if not bill.since < bill.until or (bill.until - bill.since).days > _AT_MOST:
         raise InvalidBill(f"Give a time of 1 to {_AT_MOST} days.")
     if bill.until > now.date():
@@ -145,7 +147,7 @@ async def _add(session: AsyncSession, by: Actor, bill: Bill, now: datetime, term
         )
     same = select(Bill).where(Bill.provider == bill.provider, Bill.since < bill.until, Bill.until > bill.since)
     for other in (await session.exec(same.with_for_update())).all():
-        if not terms.replaces:
+        if not replaces:
             raise InvalidBill(
                 f"There is a bill of {bill.provider} from {other.since} to {other.until - DAY} already: remove it, or replace it."
             )

@@ -87,7 +87,7 @@ async def test_an_amount_is_compared_with_what_its_days_cost(
 @pytest.mark.parametrize(
     ("sent", "code", "paths"),
     [
-        ({"amountUSD": 4}, "invalid_bill", []),
+        ({"amountUSD": 4}, "invalid_bill", ["provider"]),
         ({"amountUSD": -4}, "invalid_payload", ["amountUSD"]),
         ({"toleranceUSD": "4"}, "invalid_payload", ["toleranceUSD"]),
         ({"since": "today"}, "invalid_payload", ["since"]),

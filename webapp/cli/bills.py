@@ -16,7 +16,7 @@ from runtally.bills.read import read_comparison
 from runtally.bills.rows import DAY, read_report
 from runtally.clock import system_clock
 from runtally.db.database import Database
-from runtally.errors import InvalidBill, SettingsError
+from runtally.errors import SettingsError
 from runtally.models.budget import Bill
 from runtally.money import plain
 from runtally.pricing.book import load_book
@@ -69,23 +69,17 @@ def add(  # noqa: PLR0913  # An argument for each option.
       runtally bills add --provider openai --month 2026-10 --amount 1204.50
     """
     first, end = store.parse_month(month) if month else (since and since.date(), until and until.date())
-    terms = store.Terms(store.parse_usd(tolerance or "", "tolerance"), replace)
+    tolerance_usd = store.parse_usd(tolerance or "", "tolerance")
     amount_usd = store.parse_usd(amount or "", "amount")
     if (amount_usd is None) == (not paths):
         raise click.UsageError("Give files of a vendor, or --amount.")
 
     async def work(settings: Settings, database: Database) -> tuple[Bill, Comparison]:
         now = system_clock()
+        reports = [read_report(path, provider, now, end) for path in paths]
+        terms = store.Terms(provider, amount_usd, first, end, tolerance_usd, replace)
         async with database.session() as session:
-            if amount_usd is None:
-                reports = [read_report(path, provider, now, end) for path in paths]
-                bill = await store.add_reports(session, OPERATOR, reports, now, (first, end), terms)
-            elif provider is None or first is None or end is None:
-                raise InvalidBill(
-                    "Say whose bill it is with --provider, and of which days with --month, or --from and --until."
-                )
-            else:
-                bill = await store.add_amount(session, OPERATOR, provider, amount_usd, (first, end), now, terms)
+            bill = await store.add(session, OPERATOR, reports, terms, now)
         found = await _compared(settings, database, bill)
         async with database.connection() as connection:
             await alert(connection, bill, found, settings.public_url, now)

@@ -61,7 +61,7 @@ def test_an_amount_has_a_vendor_and_days(run: Run) -> None:
     assert (listed["since"], listed["until"], listed["billedUSD"]) == ("2026-02-01", "2026-03-01", 1204.5)
 
     for arguments, message in (
-        (("--amount", "3"), "Say whose bill it is with --provider"),
+        (("--amount", "3"), "Say whose bill it is"),
         ((), "Give files of a vendor, or --amount"),
         (("--provider", "x", "--month", "March", "--amount", "3"), "Write a month as 2026-11"),
         (("--provider", "x", "--month", "2026-01", "--amount", "much"), "Give US dollars of 0 or more"),

@@ -113,7 +113,7 @@ def parts(found: Difference) -> dict[str, Decimal]:
 
 async def compared(database: Database, connection: Connection, reports: list[Report]) -> Comparison:
     async with database.session() as session:
-        bill = await store.add_reports(session, OPERATOR, reports, NOW)
+        bill = await store.add(session, OPERATOR, reports, store.Terms(), NOW)
         await session.rollback()
     book = await load_book(connection)
     return await read_comparison(Snapshots.of(connection, DayMemo(0)), connection, bill, store.rows_of(bill), book, NOW)
@@ -340,7 +340,9 @@ async def test_a_report_that_is_given_twice_is_refused(database: Database, tmp_p
     lines.write_text(json.dumps(about | of_day["results"][0]))
     async with database.session() as session:
         with pytest.raises(InvalidBill, match="more than once: give each report once"):
-            await store.add_reports(session, OPERATOR, [read_report(one, None, NOW) for one in (whole, lines)], NOW)
+            await store.add(
+                session, OPERATOR, [read_report(one, None, NOW) for one in (whole, lines)], store.Terms(), NOW
+            )
 
 
 def test_a_row_of_several_days_is_refused(tmp_path: Path) -> None:
@@ -355,11 +357,11 @@ async def test_a_bill_of_the_same_days_is_refused_unless_it_replaces_the_other(
     counts = write(tmp_path, "usage.json", [bucket("usage.completions", 0, [usage(SOL, 1)])])
     async with database.session() as session:
         report = read_report(counts, None, NOW)
-        first = await store.add_reports(session, OPERATOR, [report], NOW)
+        first = await store.add(session, OPERATOR, [report], store.Terms(), NOW)
         await session.flush()
         with pytest.raises(InvalidBill, match="There is a bill of openai from 2026-03-02 to 2026-03-02 already"):
-            await store.add_amount(session, OPERATOR, "openai", Decimal(3), MARCH, NOW)
-        second = await store.add_amount(session, OPERATOR, "OpenAI", Decimal(3), MARCH, NOW, store.Terms(replaces=True))
+            await store.add(session, OPERATOR, [], store.Terms("openai", Decimal(3), *MARCH), NOW)
+        second = await store.add(session, OPERATOR, [], store.Terms("OpenAI", Decimal(3), *MARCH, replaces=True), NOW)
         await session.flush()
 
         assert [one.id for one in await store.list_bills(session)] == [second.id]
@@ -419,7 +421,7 @@ async def test_a_difference_above_the_tolerance_alerts_the_organisation_once(
     )
     counts = write(tmp_path, "usage.json", [bucket("usage.completions", 0, [usage(SOL, 12)])])
     async with database.session() as session:
-        bill = await store.add_reports(session, OPERATOR, [read_report(counts, None, NOW)], NOW)
+        bill = await store.add(session, OPERATOR, [read_report(counts, None, NOW)], store.Terms(), NOW)
         await session.rollback()
     snapshots, book = Snapshots.of(connection, DayMemo(0)), await load_book(connection)
     found = await read_comparison(snapshots, connection, bill, store.rows_of(bill), book, NOW)

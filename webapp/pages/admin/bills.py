@@ -1,7 +1,6 @@
 """Bills of vendors: what was billed beside what was computed, and what each part of a difference is."""
 
 import asyncio
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -20,7 +19,7 @@ from runtally.bills import store
 from runtally.bills.alert import WORDS, as_csv, is_over
 from runtally.bills.compare import Comparison, Difference, Part, Reason
 from runtally.bills.read import read_costs
-from runtally.bills.rows import DAY, Report, read_report
+from runtally.bills.rows import DAY, Report, read_documents
 from runtally.errors import BodyTooLarge, Detail, InvalidBill, InvalidJson
 from runtally.ingest.decode import inflate
 from runtally.models.budget import Bill
@@ -140,34 +139,29 @@ async def _stored(form: Form, files: list[FileStorage]) -> Bill:
     now = services().clock()
     amount, tolerance = (store.parse_usd(form.value(name), name) for name in ("amount", "tolerance"))
     since, until = store.parse_month(form.value("month")) if form.value("month").strip() else (None, None)
-    terms, provider = store.Terms(tolerance, form.value("replace") == "1"), form.value("provider").strip() or None
+    replaces, provider = form.value("replace") == "1", form.value("provider").strip() or None
     if bool(files) == (amount is not None):
         raise InvalidBill(details=(Detail("files", "Choose files of the vendor, or give the amount of an invoice."),))
+    if amount is not None and since is None:
+        raise InvalidBill.at("month", "An amount needs a vendor and a month.")
+    if len(files) > MAX_REPORTS:
+        raise InvalidBill(f"Give at most {MAX_REPORTS} files.")
     reports = await asyncio.to_thread(_read, files, provider, now, until)
+    terms = store.Terms(provider, amount, since, until, tolerance, replaces)
     async with services().control.database.session() as session:
-        if reports:
-            return await store.add_reports(session, actor(), reports, now, (since, until), terms)
-        if provider is None or since is None or until is None or amount is None:
-            missing = "provider" if provider is None else "month"
-            raise InvalidBill(details=(Detail(missing, "An amount needs a vendor and a month."),))
-        return await store.add_amount(session, actor(), provider, amount, (since, until), now, terms)
+        return await store.add(session, actor(), reports, terms, now)
 
 
 def _read(files: list[FileStorage], provider: str | None, now: datetime, until: date | None) -> list[Report]:
     """Read uploaded files, whose names say only what kind they are."""
-    if len(files) > MAX_REPORTS:
-        raise InvalidBill(f"Give at most {MAX_REPORTS} files.")
-    found = []
-    with tempfile.TemporaryDirectory(prefix="runtally-bill-") as folder:
-        for number, file in enumerate(files, start=1):
-            kinds = [suffix.lower() for suffix in Path(file.filename or "").suffixes[-2:] if suffix.lower() in _KINDS]
-            sent = file.read()
-            if kinds[1:] == [".gz"]:
-                sent = _unpacked(sent, number)
-            path = Path(folder) / f"file-{number}{''.join(kinds).removesuffix('.gz')}"
-            path.write_bytes(sent)
-            found.append(read_report(path, provider, now, until))
-    return found
+    documents = []
+    for number, file in enumerate(files, start=1):
+        kinds = [suffix.lower() for suffix in Path(file.filename or "").suffixes[-2:] if suffix.lower() in _KINDS]
+        sent = file.read()
+        if kinds[1:] == [".gz"]:
+            sent = _unpacked(sent, number)
+        documents.append(("".join(kinds).removesuffix(".gz"), sent))
+    return read_documents(documents, provider, now, until)
 
 
 def _unpacked(sent: bytes, number: int) -> bytes:
