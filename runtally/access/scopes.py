@@ -51,6 +51,14 @@ def may(actor: Actor, scope: Scope | Permission, project_id: str | None) -> bool
     return scope in actor.grants.get(project_id, ()) or (scope in actor.scopes and actor.project_id == project_id)
 
 
+def open_to(actor: Actor, scope: Scope) -> list[str] | None:
+    """Return the projects and teams in which the actor may do this; None is every one."""
+    if may(actor, scope, None):
+        return None
+    known = {*actor.grants, *([actor.project_id] if actor.project_id else [])}
+    return sorted(id_ for id_ in known if may(actor, scope, id_))
+
+
 def demand(actor: Actor, scope: Scope | Permission, project_id: str | None) -> None:
     """Raises `Forbidden` unless the actor may; `NotFound` for a project that is none of a user's, like one that is not."""
     if may(actor, scope, project_id):

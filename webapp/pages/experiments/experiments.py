@@ -10,7 +10,7 @@ from quart import Blueprint, request, url_for
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
-from runtally.access.scopes import Scope, demand, may
+from runtally.access.scopes import Scope, demand, open_to
 from runtally.audit import Actor
 from runtally.db.combined import gathered
 from runtally.errors import NotFound
@@ -122,12 +122,10 @@ def readable(reader: Actor, project_id: str | None = None) -> Sequence[str] | No
         if "\0" in project_id:
             raise NotFound
         return [project_id]
-    if may(reader, Scope.METRICS_READ, None):
-        return None
-    own = {grant for grant in (*reader.grants, reader.project_id) if grant and may(reader, Scope.METRICS_READ, grant)}
-    if not own and not reader.grants:
+    own = open_to(reader, Scope.METRICS_READ)
+    if own == [] and not reader.grants:
         demand(reader, Scope.METRICS_READ, reader.project_id)
-    return sorted(own)
+    return own
 
 
 def key_of(project_id: str, experiment_id: str) -> str:

@@ -24,32 +24,19 @@ async def begun(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 async def exported(  # noqa: PLR0913  # Which runs, and how they are written.
-    opened: Services, by: Actor, run_filter: RunFilter, format_: Format, part: Part, *, with_bom: bool
+    opened: Services, by: Actor, run_filter: RunFilter, format_: Format, part: Part, *, with_bom: bool, in_frames: bool
 ) -> AsyncIterator[bytes]:
     """Write the file; the first part is empty. `opened` are the services: what is streamed is sent when the request is over."""
-    sources = _sources(opened, run_filter)
-    with opened.downloads.one_more(f"{by.kind}:{by.name}"):
-        async for data in export(sources, run_filter, opened.clock(), format_, part=part, with_bom=with_bom):
-            yield data
-
-
-async def exported_in_frames(  # noqa: PLR0913  # Which runs, and how they are written.
-    opened: Services, by: Actor, run_filter: RunFilter, format_: Format, part: Part, *, with_bom: bool
-) -> AsyncIterator[bytes]:
-    """Write the file in frames; the first part is empty."""
     runs = 0
 
     def count(more: int) -> None:
         nonlocal runs
         runs += more
 
-    sources = _sources(opened, run_filter)
+    # A cell that is away fails the file: it could not say that its runs are missing.
+    sources = [ExportSource(cell.reading, cell.archived_runs) for cell in opened.cells.of_all(run_filter.project_id)]
     with opened.downloads.one_more(f"{by.kind}:{by.name}"):
         async for data in export(sources, run_filter, opened.clock(), format_, count, part=part, with_bom=with_bom):
-            yield _HEAD.pack(runs, len(data)) + data if data else data
-    yield _HEAD.pack(runs, 0)
-
-
-def _sources(opened: Services, run_filter: RunFilter) -> list[ExportSource]:
-    """Return the cells of the file. A cell that is away fails the file: it could not say that its runs are missing."""
-    return [ExportSource(cell.reading, cell.archived_runs) for cell in opened.cells.of_all(run_filter.project_id)]
+            yield _HEAD.pack(runs, len(data)) + data if in_frames and data else data
+    if in_frames:
+        yield _HEAD.pack(runs, 0)

@@ -11,8 +11,7 @@ from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.access.keys import names_of
-from runtally.access.scopes import Scope, demand, may
-from runtally.audit import Actor
+from runtally.access.scopes import Scope, demand, open_to
 from runtally.cells.cells import CellSnapshots
 from runtally.errors import ArchiveError, ArchiveTooLarge, Detail, InvalidFilter, MissingExtra
 from runtally.runs import read
@@ -29,7 +28,7 @@ from webapp import formats
 from webapp.addresses import chosen_project, path_in
 from webapp.pages.panel.narrowing import Chip, Choice, LiveSwitch, RangeMenu
 from webapp.pages.project.frame import ProjectHeading, heading_of
-from webapp.pages.runs.export import FRAMES, begun, exported, exported_in_frames
+from webapp.pages.runs.export import FRAMES, begun, exported
 from webapp.pages.runs.rows import table_of_runs
 from webapp.pages.runs.views import (
     COLUMNS,
@@ -160,7 +159,7 @@ async def find() -> ResponseReturnValue:
     run_id = RunFilter.parse({"q": request.args.get("q", "")}).search or ""
     async with services().cells.snapshots(None) as snapshots:
         found = await snapshots.of_each(
-            lambda connection: select_projects_of_run(connection, run_id, _open_to(actor()))
+            lambda connection: select_projects_of_run(connection, run_id, open_to(actor(), Scope.RUNS_READ))
         )
     project_ids = [project_id for of_one in found for project_id in of_one]
     if len(project_ids) == 1:
@@ -189,9 +188,9 @@ async def export_runs(name: str) -> ResponseReturnValue:
     # Who may not export is refused first. Then a misspelt filter is, because it would write all runs.
     RunFilter.parse_strictly(query)
     in_frames = request.headers.get("Accept") == FRAMES
-    writing = exported_in_frames if in_frames else exported
     part = Part(view.order, first, min(page - 1, MAX_PAGES) * (first or 0), position.place)
-    stream = await begun(writing(services(), actor(), view.run_filter, format_, part, with_bom=with_bom))
+    written = exported(services(), actor(), view.run_filter, format_, part, with_bom=with_bom, in_frames=in_frames)
+    stream = await begun(written)
     response = Response(stream, content_type=FRAMES if in_frames else format_.content_type)
     # The file may be large: `webapp.server.lingering` cuts off readers who are too slow.
     response.timeout = None
@@ -211,8 +210,8 @@ def _first(text: str, name: str) -> int | None:
 def _view(run_filter: RunFilter, calendar: Calendar | None = None) -> RunsView:
     """Return the view with a project that the reader may see: the requested one, all, or the reader's first. Raises `Forbidden`."""
     reader = actor()
-    if run_filter.project_id is None and not may(reader, Scope.RUNS_READ, None):
-        run_filter = run_filter.replace(project_id=next(iter(_open_to(reader) or ()), None))
+    if run_filter.project_id is None and (ids := open_to(reader, Scope.RUNS_READ)):
+        run_filter = run_filter.replace(project_id=ids[0])
     demand(reader, Scope.RUNS_READ, run_filter.project_id)
     sorting = Sorting.parse(request.args.get("sort"), SORTS, "time")
     if sorting.column == "time":
@@ -223,14 +222,6 @@ def _view(run_filter: RunFilter, calendar: Calendar | None = None) -> RunsView:
         sorting=sorting,
         is_live=request.args.get("live") == "1",
     )
-
-
-def _open_to(reader: Actor) -> list[str] | None:
-    """The projects whose runs the reader may see; None is every one."""
-    if may(reader, Scope.RUNS_READ, None):
-        return None
-    known = {*reader.grants, *([reader.project_id] if reader.project_id else [])}
-    return sorted(id_ for id_ in known if may(reader, Scope.RUNS_READ, id_))
 
 
 async def _mistaken(query: Mapping[str, str], errors: Mapping[str, str], now: datetime) -> Response:
@@ -324,7 +315,7 @@ async def _page(  # noqa: PLR0913  # What was asked for, what was found, what is
     errors: Mapping[str, str],
 ) -> RunsPage:
     run_filter = view.run_filter
-    names = await read.read_names(snapshots.run_sources, run_filter.project_id, _open_to(actor()))
+    names = await read.read_names(snapshots.run_sources, run_filter.project_id, open_to(actor(), Scope.RUNS_READ))
     return RunsPage(
         form=form_of(view, query, errors, names, await read_tracked_keys(snapshots, run_filter.project_id)),
         ranges=range_menu_of(view, now),

@@ -10,7 +10,7 @@ from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.access import saved_views, teams
-from runtally.access.scopes import Permission, Scope, may
+from runtally.access.scopes import Permission, Scope, may, open_to
 from runtally.audit import Actor
 from runtally.cells.cell import Cell
 from runtally.fields import MAX_NAME, trimmed
@@ -121,17 +121,9 @@ async def find() -> ResponseReturnValue:
     return await render(FindPage(text, tuple(results)))
 
 
-def _open_to(reader: Actor, scope: Scope) -> list[str] | None:
-    """Return the projects of which the reader may see this kind of result; None means all."""
-    if may(reader, scope, None):
-        return None
-    known = {*reader.grants, *([reader.project_id] if reader.project_id else [])}
-    return sorted(id_ for id_ in known if may(reader, scope, id_))
-
-
 async def _projects(snapshots: Snapshots, reader: Actor, text: str) -> list[Result]:
-    open_to = _open_to(reader, Scope.METRICS_READ)
-    names = await snapshots.of_each(lambda connection: select_projects(connection, open_to))
+    ids = open_to(reader, Scope.METRICS_READ)
+    names = await snapshots.of_each(lambda connection: select_projects(connection, ids))
     known = sorted(((id_, name) for of_one in names for id_, name in of_one.items()), key=lambda one: (one[1], one[0]))
     found = [(id_, name) for id_, name in known if _has(name, text) or _has(id_, text)]
     results = [Result("Project", name, path_to("project.project", project_id=id_)) for id_, name in found[:SHOWN]]
@@ -178,7 +170,7 @@ def _parts_of(reader: Actor, project_id: str) -> Iterator[tuple[str, str]]:
 
 def _pages(reader: Actor, text: str) -> list[Result]:
     pages = _PAGES + (_ADMIN_PAGES if may(reader, Scope.ADMIN, None) else ())
-    if _open_to(reader, Scope.RUNS_READ) != []:
+    if open_to(reader, Scope.RUNS_READ) != []:
         pages = (*pages[:1], ("Runs", "runs.explorer"), *pages[1:])
     found = [Result("Page", name, path_to(endpoint)) for name, endpoint in pages if _has(name, text)]
     if text and _has(_THEME.name, text):
@@ -193,7 +185,7 @@ async def _views(reader: Actor, text: str) -> list[Result]:
 
     async def of_cell(cell: Cell) -> Sequence[SavedView]:
         async with cell.database.session() as session:
-            return await saved_views.find_by_text(session, text, _open_to(reader, Scope.METRICS_READ), SHOWN)
+            return await saved_views.find_by_text(session, text, open_to(reader, Scope.METRICS_READ), SHOWN)
 
     found = await services().cells.ask_each(of_cell)
     return [
@@ -238,10 +230,10 @@ async def _models(snapshots: Snapshots, reader: Actor, text: str) -> list[Result
 
 async def _runs(snapshots: Snapshots, reader: Actor, text: str) -> list[Result]:
     """Return the runs with this id, and the way to runs and traces with it."""
-    open_to = _open_to(reader, Scope.RUNS_READ)
-    if not text or open_to == []:
+    ids = open_to(reader, Scope.RUNS_READ)
+    if not text or ids == []:
         return []
-    projects = await snapshots.of_each(lambda connection: select_projects_of_run(connection, text, open_to))
+    projects = await snapshots.of_each(lambda connection: select_projects_of_run(connection, text, ids))
     found = [
         Result("Run", f"{text} in {project_id}", run_url(project_id, text))
         for of_one in projects
