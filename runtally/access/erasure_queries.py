@@ -74,7 +74,7 @@ FORGET_IN_SUMS = _FORGET_NAMES.format(table="dimension_sums")
 FORGET_IN_LATENCIES = _FORGET_NAMES.format(table="dimension_latencies")
 
 # What waits of the project and what was taken back go together, so that its sketches are empty.
-# `merge_dimensions` sets the same.
+# `merge_dimensions` sets this, too.
 SET_UP_MERGE = "SELECT set_config('enable_nestloop', 'off', TRUE) WHERE $1::text IS NOT NULL"
 MERGE_ERASED_DIMENSIONS = dimension_queries.MERGE_PROJECT
 # Sums of runs that were dropped and of keys that were tracked once go with what is empty now.

@@ -20,6 +20,8 @@ _BLOCK = "project_id, key_id, detail, day"
 SLICE_NAMES = "hour, value, provider, model"
 # Bytewise, which is fast; values that are alike lie next to each other, which packs well.
 _ORDER = 'hour, value COLLATE "C", provider COLLATE "C", model COLLATE "C"'
+_ORDER_NAMED = 'hour, value COLLATE "C" AS value, provider COLLATE "C" AS provider, model COLLATE "C" AS model'
+_MERGED = ", ".join(f"{measure.over_sums} AS {measure.name}" for measure in DIMENSION_MEASURES)
 ARRAYS = ", ".join((*_SLICE, *(measure.name for measure in DIMENSION_MEASURES)))
 """The arrays of `dimension_sums`, as `unnest` takes them."""
 UNNESTED = f"{SLICE_NAMES}, {MEASURE_NAMES}"
@@ -29,16 +31,16 @@ def summed_ctes(entries: str, *, now: str) -> str:
     """Common table expressions `dimension_slices` and `dimension_bins`: the sums and counts of `entries`, as blocks have them.
 
     `entries` has rows (project_id, key_id, value, hour, provider, model, latency, measures), of values as runs have them.
-    They are numbered first, because to group and join by numbers takes a fraction of what texts take. Values of known blocks
-    are unnested before they are joined: else each block of many would be joined with all values by itself. To join twice what is
-    numbered takes less than to keep it, because rows are wide.
+    They are numbered first, because to group and join by numbers takes a fraction of what texts take, even compared bytewise.
+    Values of known blocks are unnested before they are joined: else each block of many would be joined with all values by
+    itself. To join twice what is numbered takes less than to keep it, because rows are wide.
     """
     return f"""sent_values AS MATERIALIZED (
   SELECT row_number() OVER () AS number, project_id, key_id, value
-    FROM (SELECT DISTINCT project_id, key_id, value FROM {entries}) AS each
+    FROM (SELECT DISTINCT project_id COLLATE "C" AS project_id, key_id, value COLLATE "C" AS value FROM {entries}) AS each
 ),
 numbered AS NOT MATERIALIZED (
-  SELECT number, hour, provider, model, latency, {MEASURE_NAMES}
+  SELECT number, hour, provider COLLATE "C" AS provider, model COLLATE "C" AS model, latency, {MEASURE_NAMES}
     FROM {entries} JOIN sent_values USING (project_id, key_id, value)
 ),
 grouped AS MATERIALIZED (
@@ -52,7 +54,8 @@ sent_days AS MATERIALIZED (
          JOIN sent_values USING (number)
 ),
 known_blocks AS MATERIALIZED (
-  SELECT project_id, key_id, day, dimension_values, array_position(dimension_values, NULL) IS NOT NULL AS is_full
+  SELECT project_id, key_id, day, dimension_values, array_position(dimension_values, NULL) IS NOT NULL AS is_full,
+         cardinality(dimension_values) AS known
     FROM (SELECT DISTINCT project_id, key_id, day FROM sent_days) AS days
          JOIN dimension_sums USING (project_id, key_id, day)
    WHERE detail = '{Detail.DAY}'
@@ -61,10 +64,6 @@ known_values AS MATERIALIZED (
   SELECT project_id, key_id, day, value
     FROM (SELECT project_id, key_id, day, unnest(dimension_values) AS value FROM known_blocks OFFSET 0) AS held
          JOIN sent_values USING (project_id, key_id, value)
-),
-known_days AS (
-  SELECT project_id, key_id, day, cardinality(dimension_values) - is_full::int AS known, is_full
-    FROM known_blocks
 ),
 counted_values AS MATERIALIZED (
   SELECT number, project_id, key_id, day,
@@ -76,12 +75,11 @@ counted_values AS MATERIALIZED (
               THEN value END AS value
     FROM sent_days
          LEFT JOIN known_values USING (project_id, key_id, day, value)
-         LEFT JOIN known_days USING (project_id, key_id, day)
+         LEFT JOIN known_blocks USING (project_id, key_id, day)
 ),
 summed AS MATERIALIZED (
-  SELECT project_id, key_id, day, hour, value, provider, model, {SUMS}
+  SELECT project_id, key_id, day, hour, value, provider, model, {MEASURE_NAMES}
     FROM grouped JOIN counted_values USING (number, day)
-GROUP BY 1, 2, 3, 4, 5, 6, 7
 ),
 dimension_slices AS (
 {_slices(Detail.DAY, "0", "''", "''")}
@@ -116,10 +114,15 @@ def oldest_hours(now: str) -> str:
 
 
 def add_sums(slices: str) -> str:
-    """`INSERT` that adds rows of `slices` to the blocks; a slice without runs leaves its block."""
+    """`INSERT` that adds rows of `slices` to the blocks; a slice without runs leaves its block.
+
+    Both sides are grouped as they are sorted, and taken apart among the columns: in `FROM` each array would be stored once more.
+    """
     arrays = ", ".join(f"array_agg({name})" for name in UNNESTED.split(", "))
     merged = ", ".join(f"coalesce(array_agg({name}), '{{}}')" for name in UNNESTED.split(", "))
-    held, excluded = (", ".join(f"{side}.{name}" for name in ARRAYS.split(", ")) for side in ("held", "excluded"))
+    held, excluded = (
+        ", ".join(f"unnest({side}.{name})" for name in ARRAYS.split(", ")) for side in ("held", "excluded")
+    )
     return f"""INSERT INTO dimension_sums AS held ({_BLOCK}, {ARRAYS})
           SELECT {_BLOCK}, {arrays}
             FROM (SELECT * FROM {slices} ORDER BY {_BLOCK}, {_ORDER}) AS slices
@@ -127,11 +130,9 @@ def add_sums(slices: str) -> str:
      ON CONFLICT ({_BLOCK}) DO UPDATE
              SET ({ARRAYS}) = (
                  SELECT {merged}
-                   FROM (SELECT {SLICE_NAMES}, {SUMS}
-                           FROM (SELECT * FROM unnest({held}) AS old ({UNNESTED})
-                                  UNION ALL
-                                 SELECT * FROM unnest({excluded}) AS new ({UNNESTED})) AS both_sides
-                       GROUP BY {SLICE_NAMES}
+                   FROM (SELECT {_ORDER_NAMED}, {_MERGED}
+                           FROM (SELECT {held} UNION ALL SELECT {excluded}) AS both_sides ({UNNESTED})
+                       GROUP BY {_ORDER}
                          HAVING sum(runs) <> 0
                        ORDER BY {_ORDER}) AS merged)"""
 
@@ -145,14 +146,12 @@ def add_latencies(bins: str) -> str:
      ON CONFLICT (project_id, key_id, day) DO UPDATE
              SET (dimension_values, latencies, counts) = (
                  SELECT coalesce(array_agg(value), '{{}}'), coalesce(array_agg(latency), '{{}}'), coalesce(array_agg(n), '{{}}')
-                   FROM (SELECT value, latency, sum(n) AS n
-                           FROM (SELECT *
-                                   FROM unnest(held.dimension_values, held.latencies, held.counts) AS old (value, latency, n)
+                   FROM (SELECT value COLLATE "C" AS value, latency, sum(n)::bigint AS n
+                           FROM (SELECT unnest(held.dimension_values), unnest(held.latencies), unnest(held.counts)
                                   UNION ALL
-                                 SELECT *
-                                   FROM unnest(excluded.dimension_values, excluded.latencies, excluded.counts)
-                                            AS new (value, latency, n)) AS both_sides
-                       GROUP BY value, latency
+                                 SELECT unnest(excluded.dimension_values), unnest(excluded.latencies), unnest(excluded.counts))
+                                     AS both_sides (value, latency, n)
+                       GROUP BY value COLLATE "C", latency
                          HAVING sum(n) <> 0
                        ORDER BY value COLLATE "C", latency) AS merged)"""
 

@@ -28,7 +28,8 @@ from runtally.usage.sums.values import KEY_IDS, VALUES, entries_of, keys_of, slo
 from runtally.usage.upkeep.chunk_queries import CHANGED, SET_UP, ScanChunk, first_of
 
 # Postgres takes the rows of common table expressions to be few, and would look each of thousands up in thousands of others.
-SET_UP_MANY = f"{SET_UP}; SET LOCAL enable_nestloop = off"
+# Groups are nearly as many as rows, and a hash table of a dozen sums for each takes longer to fill than the rows to sort.
+SET_UP_MANY = f"{SET_UP}; SET LOCAL enable_nestloop = off; SET LOCAL enable_hashagg = off"
 
 # One at a time changes the blocks: which values have sums of their own depends on those that have.
 _LOCK = "hashtext('runtally merging dimensions')"
