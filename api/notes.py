@@ -12,7 +12,7 @@ from api.auth import project_key
 from api.current import actor, services
 from api.operation import Answer, Content, Operation, documents
 from api.reply import Success, answered, reply
-from api.sent import sent_as
+from api.sent import asked_as, sent_as
 from runtally.access import notes
 from runtally.access.scopes import Scope, demand
 from runtally.errors import (
@@ -102,7 +102,7 @@ LIST_NOTES = Operation(
     tag="Notes",
     query=NotesQuery,
     answers={200: Answer("Notes.", (Content((NoteList,), {"One": {"ok": True, "notes": [_NOTE]}}),))},
-    raises=_ALWAYS,
+    raises=(*_ALWAYS, InvalidPayload),
 )
 DELETE_NOTE = Operation(
     tag="Notes",
@@ -133,9 +133,10 @@ async def post_note() -> ResponseReturnValue:
 @documents(LIST_NOTES)
 async def list_notes() -> ResponseReturnValue:
     """List the notes of a project, at most 100, the latest date first. Needs the scope `metrics:read`."""
-    project_id = _project(request.args.get("projectId"), Scope.METRICS_READ)
+    asked = asked_as(NotesQuery)
+    project_id = _project(asked.project_id, Scope.METRICS_READ)
     async with services().cells.for_project(project_id).database.session() as session:
-        found = await notes.list_latest(session, project_id, request.args.get("tag") or None)
+        found = await notes.list_latest(session, project_id, asked.tag or None)
     return reply(NoteList(notes=tuple(answered(NoteInfo, note) for note in found)))
 
 

@@ -23,7 +23,16 @@ async def sent_as(kind: type[T]) -> T:
 
 def asked_as(kind: type[T]) -> T:
     """Return the query of the request. Raises `InvalidPayload` that names the parameter but no value."""
+    refuse_nul()
     return _read(kind, lambda: msgspec.convert(request.args.to_dict(), kind, strict=False))
+
+
+def refuse_nul() -> None:
+    """Refuse a parameter with NUL, which no stored text has. Raises `InvalidPayload` that names the parameter."""
+    if odd := [name for name, value in request.args.items() if "\0" in value]:
+        raise InvalidPayload(
+            details=tuple(Detail(name, "Leave out the NUL character.") for name in odd if _NAME.fullmatch(name))
+        )
 
 
 def decoded(body: bytes | msgspec.Raw, kind: type[T]) -> T:

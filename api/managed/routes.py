@@ -33,7 +33,7 @@ from api.managed.of_projects import (
 )
 from api.operation import Answer, Content, Operation, documents
 from api.reply import Reply, Success, reply
-from api.sent import asked_as, sent_as
+from api.sent import asked_as, refuse_nul, sent_as
 from runtally.access import teams
 from runtally.access.erasure import Places, erase_project
 from runtally.access.scopes import Scope, demand
@@ -165,7 +165,8 @@ async def _all_projects(at: At) -> list[str]:
 
 
 def asked_projects(kind: type[R]) -> list[str] | None:
-    """Return the projects that the request is about; None for all. Raises `Forbidden`."""
+    """Return the projects that the request is about; None for all. Raises `Forbidden` and `InvalidPayload`."""
+    refuse_nul()
     asked = request.args.get("projectId", actor().project_id)
     if asked is None:
         demand(actor(), Scope.ADMIN, None)

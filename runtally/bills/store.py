@@ -71,7 +71,7 @@ async def add(session: AsyncSession, by: Actor, reports: Sequence[Report], terms
         amount_usd = sum(amounts, Decimal(0)) if amounts else None
     elif amount_usd is None:
         raise InvalidBill("Give reports of the vendor, or the amount of an invoice.")
-    if provider is None or not trimmed(provider):
+    if provider is None or not trimmed(provider) or "\0" in provider:
         raise InvalidBill.at("provider", "Say whose bill it is, such as openai.")
     if since is None or until is None:
         raise InvalidBill.at("since" if since is None else "until", "Say of which days the amount is.")

@@ -407,3 +407,27 @@ async def test_a_team_without_a_fit_id_is_refused(
 
     assert response.status_code == 422, response.text
     assert [one["path"] for one in response.json()["error"]["details"]] == [path]
+
+
+async def test_a_parameter_with_nul_is_no_error_of_ours_on_any_route(
+    client: httpx.AsyncClient, project: str, admin: dict[str, str]
+) -> None:
+    document = (await client.get("/api/openapi.json")).json()
+    asked = [
+        (method, re.sub(r"{\w+}", "1", path), parameter["name"])
+        for path, operations in document["paths"].items()
+        for method in ("get", "delete")
+        for parameter in operations.get(method, {}).get("parameters", ())
+        if parameter["in"] == "query"
+    ]
+    assert len(asked) > 100
+
+    statuses = {}
+    for method, path, name in asked:
+        params = {"projectId": project, name: "a\0b"}
+        statuses[method, path, name] = (await client.request(method, path, params=params, headers=admin)).status_code
+
+    assert {one: status for one, status in statuses.items() if status == 500} == {}
+    assert statuses["get", "/api/budgets", "projectId"] == statuses["get", "/api/notes", "tag"] == 422
+    bill = {"provider": "a\0b", "since": "2026-10-01", "until": "2026-11-01", "amountUSD": 1}
+    assert (await client.post("/api/bills", json=bill, headers=admin)).status_code == 422
