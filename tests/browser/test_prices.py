@@ -1,6 +1,7 @@
 """Prices where JavaScript saves a page: a row corrected in place, and what a pattern fits while it is typed."""
 
 import re
+from urllib.parse import urlencode
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
@@ -27,6 +28,18 @@ def test_a_price_is_corrected_in_its_row(page: Page, story: Server, complaints: 
 
     expect(page.get_by_role("row", name="m1 in-place")).to_contain_text("$4.00")
     expect(amount).to_have_count(0)
+
+
+def test_a_long_variant_stays_on_the_screen_of_a_phone(page: Page, story: Server) -> None:
+    amounts = "tier batch: input 0.5, output 2.5, cacheRead 0.05, cacheWrite 0.625, cacheWrite1h 1"
+    query = urlencode({"provider": "in-variants", "model": "m4", "input_per_million": "1", "variants": amounts})
+    page.goto(f"{story.url}/admin/prices/new?{query}")
+    page.get_by_role("button", name="Save price").click()
+
+    page.set_viewport_size({"width": 390, "height": 844})
+
+    expect(page.get_by_role("region", name="Price history")).to_contain_text("cacheWrite 0.625")
+    assert page.evaluate("() => document.documentElement.scrollWidth") == 390
 
 
 def test_what_a_pattern_fits_is_told_while_it_is_typed(page: Page, story: Server) -> None:
