@@ -1,10 +1,9 @@
 """Teams: their list, and of each its projects and members."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import ClassVar
 
-from msgspec import Struct
 from msgspec.structs import replace
 from quart import Blueprint, Response, url_for
 from quart.typing import ResponseReturnValue
@@ -17,7 +16,7 @@ from runtally.budgets.spending import read_states
 from runtally.errors import InvalidName, NotFound
 from runtally.fields import TEAM, trimmed
 from runtally.models.budget import BudgetPeriod
-from runtally.models.team import Team
+from runtally.models.team import Team, Teams
 from webapp import formats
 from webapp.form import Form, sent_form
 from webapp.pages.admin.frame import Frame, frame
@@ -32,16 +31,6 @@ ONE = f"{PATH}/<segment:team>"
 blueprint = Blueprint("admin_teams", __name__)
 
 
-class TeamRow(Struct, frozen=True):
-    """A team of the list."""
-
-    name: str
-    id: str
-    url: str
-    projects: str
-    spent: str
-
-
 class TeamsPage(Page, frozen=True):
     """All teams, and the form of a new one."""
 
@@ -49,8 +38,20 @@ class TeamsPage(Page, frozen=True):
     tab_title: ClassVar[str] = "Teams"
 
     frame: Frame
-    rows: tuple[TeamRow, ...]
+    teams: Sequence[Team]
+    owned: Teams
+    spent: Mapping[tuple[str, BudgetPeriod], Decimal]
     form: Form
+
+    def short_id(self, team: Team) -> str:
+        return teams.short(team.id)
+
+    def projects_of(self, team: Team) -> str:
+        number = len(self.owned.get(team.id, ()))
+        return "1 project" if number == 1 else f"{formats.count(number)} projects"
+
+    def spent_of(self, team: Team) -> str:
+        return _spent(self.spent, team.id)
 
 
 class TeamPage(Page, frozen=True):
@@ -179,25 +180,11 @@ async def _list(form: Form) -> TeamsPage:
     async with services().cells.snapshots(None) as snapshots:
         main, *others = [snapshot.reads.connection for snapshot in snapshots.every]
         spent = await select_spent(main, [one.id for one in known], services().clock(), others, owned)
-    rows = tuple(
-        TeamRow(
-            one.name,
-            teams.short(one.id),
-            url_for("admin_teams.team_page", team=teams.short(one.id)),
-            _projects(len(owned.get(one.id, ()))),
-            _spent(spent, one.id),
-        )
-        for one in known
-    )
-    return TeamsPage(frame("admin_teams.teams_list"), rows, form)
+    return TeamsPage(frame("admin_teams.teams_list"), known, owned, spent, form)
 
 
 def _spent(spent: Mapping[tuple[str, BudgetPeriod], Decimal], owner: str) -> str:
     return f"{formats.money(spent[owner, BudgetPeriod.MONTH])} this month"
-
-
-def _projects(number: int) -> str:
-    return "1 project" if number == 1 else f"{formats.count(number)} projects"
 
 
 async def _page(team: str) -> TeamPage:

@@ -46,7 +46,6 @@ class PriceNote(Struct, frozen=True):
     """The price entry that the lines use."""
 
     name: str
-    number: int
     since: str
     source: str
     tier: str | None
@@ -62,10 +61,6 @@ class CostCard(Struct, frozen=True):
     """The cost of a run and how it comes about."""
 
     total: str
-    is_known: bool
-    is_estimated: bool
-    is_minimum: bool
-    """Whether a unit has no price."""
     lines: tuple[CostLine, ...]
     price: PriceNote | None
     note: str | None
@@ -79,9 +74,6 @@ def cost_of(run: StoredRun, explanation: Explanation) -> CostCard:
     candidate = explanation.candidate
     return CostCard(
         total="no price" if run.cost_usd is None else formats.beside(formats.money_exact(run.cost_usd), run.cost_usd),
-        is_known=run.cost_usd is not None,
-        is_estimated=bool(run.cost_estimated),
-        is_minimum=bool(run.cost_is_minimum),
         lines=cost_lines(explanation.lines),
         price=price_note(candidate, explanation.price) if candidate and explanation.price else None,
         note=_note(run, explanation),
@@ -147,7 +139,6 @@ def price_note(candidate: PriceCandidate, price: Price) -> PriceNote:
     above = price.above_input_tokens
     return PriceNote(
         name=f"{price.provider} {price.model}",
-        number=price.id,
         since=_since(price.effective_from, price.effective_to),
         source="Catalogue price" if candidate.source is PriceSource.CATALOGUE else "Price set by an admin",
         tier=f"for more than {formats.count(above)} input tokens" if above else None,
