@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable
 from functools import cache
 
-from markdown import Markdown
 from markupsafe import Markup
 from msgspec import Struct
 
@@ -64,6 +63,8 @@ def titles() -> dict[str, str]:
 @cache
 def read(name: str) -> Guide:
     """Render a guide."""
+    from markdown import Markdown  # noqa: PLC0415  # It looks through all installed packages; the first page is spared that.
+
     markdown = Markdown(
         extensions=["fenced_code", "tables", "toc"],
         # Our Content-Security-Policy allows no style attributes.
