@@ -32,7 +32,9 @@ _OF_BEDROCK = "call Converse, or add opentelemetry-instrumentation-genai-bedrock
 # The sums of an agent have no scope, and are known by the agent's name.
 GAPS: Mapping[str, Gap] = {
     "openinference.instrumentation.dspy": Gap(
-        "0.1.48", "sends no tokens at all", "add the instrumentation of LiteLLM, which DSPy calls"
+        "0.1.48",
+        "sends no tokens at all",
+        'add the instrumentation of LiteLLM, and engine="litellm" to each dspy.LM, which calls vendors past it, as of 3.4.1',
     ),
     "openinference.instrumentation.haystack": Gap(
         "0.1.46",
