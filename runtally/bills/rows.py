@@ -103,8 +103,6 @@ def read_report(path: Path, provider: str | None, now: datetime, until: date | N
         title = _read(path, wanted, rows, vendors, lambda each, line: _bill_row(each, line, now, until))
     except UnreadableFile as error:
         raise InvalidBill(error.message) from None
-    except (KeyError, TypeError, ValueError, ArithmeticError):
-        raise InvalidBill(f"{path.name} has a row that its own format does not allow; export it again.") from None
     if not vendors:
         raise InvalidBill(f"{path.name} has no rows of usage or costs.")
     if wanted and wanted not in vendors:
@@ -142,11 +140,16 @@ def _read(
             if not isinstance(row, Row):
                 raise InvalidBill(f"Line {row.line} of {path.name} {row.reason}.")
             format_ = format_ or _format_of(path, row.values)
-            for each in format_.read(by_name(row.values)):
-                # A file that does not say whose calls it has is of whom it is said to be.
-                vendors.add(vendor := canonical(str(each.get("provider") or "")) or wanted or "")
-                if wanted in {None, vendor} and (found := made(each, row.line)):
-                    _add(rows, found)
+            try:
+                for each in format_.read(by_name(row.values)):
+                    # A file that does not say whose calls it has is of whom it is said to be.
+                    vendors.add(vendor := canonical(str(each.get("provider") or "")) or wanted or "")
+                    if wanted in {None, vendor} and (found := made(each, row.line)):
+                        _add(rows, found)
+            except (KeyError, TypeError, ValueError, ArithmeticError):
+                raise InvalidBill(
+                    f"Line {row.line} of {path.name} is not as its own format writes it; export the report again."
+                ) from None
     return format_.title if format_ else ""
 
 

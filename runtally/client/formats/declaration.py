@@ -80,14 +80,17 @@ _MOST = Decimal("1e40")
 
 
 def number(value: object) -> Decimal:
-    """Return a number, or one written as text; 0 where there is none. Raises `ValueError` for one that nothing counts."""
+    """Return a number, or one written as text; 0 where there is none, as NaN says too.
+
+    Raises `ValueError` for what is no number, and for one that nothing counts.
+    """
     if isinstance(value, bool) or value is None:
         return Decimal(0)
     try:
         found = Decimal(str(value).strip() or 0)
     except ArithmeticError:
-        return Decimal(0)
-    if not found.is_finite():
+        raise ValueError("has a number that cannot be read") from None
+    if found.is_nan():
         return Decimal(0)
     if abs(found) > _MOST:
         raise ValueError("has a number that is too large")

@@ -376,7 +376,8 @@ async def test_a_bill_of_the_same_days_is_refused_unless_it_replaces_the_other(
         (cost("x, input", "1") | {"amount": {"value": 1, "currency": "eur"}}, "is in EUR"),
         (usage(SOL, 1) | {"input_tokens": -5}, "negative"),
         (usage(SOL, 1) | {"input_tokens": 1.5}, "not whole"),
-        (usage(SOL, 1) | {"input_tokens": "1e99999"}, "a row that its own format does not allow"),
+        (usage(SOL, 1) | {"input_tokens": "1e99999"}, r"Line 1 of .* is not as its own format writes it"),
+        (usage(SOL, 1) | {"input_tokens": "3,001"}, r"Line 1 of .* is not as its own format writes it"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(given: dict[str, Any], message: str, tmp_path: Path) -> None:

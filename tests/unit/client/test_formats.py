@@ -1036,12 +1036,24 @@ def test_an_event_of_posthog_without_the_vendors_counts_is_read_by_its_own() -> 
 
 
 @pytest.mark.parametrize(
-    ("given", "message"), [(1.5, "inputTokens must be a whole number"), ("1e99999", "has a number that is too large")]
+    ("given", "message"),
+    [
+        (1.5, "inputTokens must be a whole number"),
+        ("1e99999", "has a number that is too large"),
+        ("Infinity", "has a number that is too large"),
+        ("3,001", "has a number that cannot be read"),
+    ],
 )
 def test_a_count_that_is_none_is_refused_and_never_rounded(given: object, message: str) -> None:
     row = CALLS["helicone"][0] | {"prompt_tokens": given}
     with pytest.raises(RowRejected, match=message):
         runs_of(row)
+
+
+@pytest.mark.parametrize("nothing", [float("nan"), "NaN", "", None], ids=repr)
+def test_a_count_that_is_not_there_may_be_written_as_pandas_does(nothing: object) -> None:
+    (run,) = runs_of(CALLS["helicone"][0] | {"prompt_tokens": nothing})
+    assert run.get("inputTokens") is None
 
 
 @pytest.mark.parametrize("name", CALLS)
