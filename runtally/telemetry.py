@@ -124,10 +124,10 @@ def count_replaced_worker() -> None:
     """Count a replacement where all workers do, from their parent, whose own counters are not shared."""
     try:
         _take_room(["counter"])
+        replaced = _shared_value()("counter", _REPLACED_NAME, f"{_REPLACED_NAME}_total", (), (), _REPLACED_HELP)
     except OSError:
-        # On a full disk the count is lost, not the service; the log has the line.
+        # On a full disk, or where no more files may be open, the count is lost, not the service; the log has the line.
         return
-    replaced = _shared_value()("counter", _REPLACED_NAME, f"{_REPLACED_NAME}_total", (), (), _REPLACED_HELP)
     replaced.inc(1)  # type: ignore[no-untyped-call]  # The library's, untyped.
 
 

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import Pipe
+from multiprocessing import Pipe, active_children
 from multiprocessing.connection import Connection
 from time import monotonic
 from types import FrameType
@@ -62,6 +62,10 @@ def supervise(settings: Settings, listener: socket.socket, greeting: str) -> Non
                 # Python waits at its end for those that it started: without a parent they would serve on, and keep the port.
                 workers.terminate_all()
                 workers.join_all()
+                # One that was just started may have no place among them yet.
+                for left in active_children():
+                    left.kill()
+                    left.join()
                 raise
     if any(process.exitcode == STARTUP_FAILURE for process in workers.processes):
         raise RuntallyError(NOT_STARTED)

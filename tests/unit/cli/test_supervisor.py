@@ -2,11 +2,13 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, MutableMapping
-from multiprocessing import Pipe, get_context
+from multiprocessing import Pipe, active_children, get_context
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,8 @@ import structlog
 import uvicorn
 from structlog.testing import LogCapture
 
+from runtally import telemetry
+from runtally.settings import Settings
 from webapp.cli import supervisor
 from webapp.cli.supervisor import CHECK_SECONDS, WORKER_SECONDS, WORKER_START_SECONDS, Workers
 
@@ -187,3 +191,40 @@ def test_workers_that_are_stopped_by_a_signal_do_not_keep_the_service_from_endin
 
     assert [one.exitcode for one in stopped] == [-signal.SIGKILL] * 2
     assert [(entry["event"], entry["pid"]) for entry in log] == [("worker_killed", one.pid) for one in stopped]
+
+
+def test_a_worker_that_had_no_place_yet_does_not_outlive_a_parent_that_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made: list[Sleeper] = []
+
+    def start_one_and_fail(_: Workers) -> None:
+        made.append(Sleeper())
+        raise OSError("Too many open files.")
+
+    # It takes every signal for itself.
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(Workers, "run", start_one_and_fail)
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    with listener, pytest.raises(OSError, match="Too many open files"):
+        supervisor.supervise(Settings(data_dir=tmp_path), listener, "It is up.")
+
+    assert [one.exitcode for one in made] == [-signal.SIGKILL]
+    assert not active_children()
+
+
+def test_a_worker_whose_replacement_cannot_be_counted_is_replaced(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ended = workers.processes[0]
+    ended.exitcode = 1  # type: ignore[misc]  # A fake one.
+    monkeypatch.setattr(supervisor, "count_replaced_worker", telemetry.count_replaced_worker)
+    monkeypatch.setattr(telemetry, "_take_room", lambda _: None)
+    with telemetry.sharing(tmp_path):
+        (folder,) = (tmp_path / "telemetry").iterdir()
+        # The file cannot be opened, as where no more files may be.
+        (folder / f"counter_{os.getpid()}.db").mkdir()
+        workers.keep_subprocess_alive()
+
+    assert workers.processes[0] is not ended
