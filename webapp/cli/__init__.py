@@ -69,6 +69,8 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except RuntallyError as error:
+            from webapp.cli.output import printable  # noqa: PLC0415  # Only for errors.
+
             # Advice for clients of the API does not help the operator of the database.
             message = error.message
             if isinstance(error, StoreUnavailable) and message.endswith(StoreUnavailable.message):
@@ -77,7 +79,7 @@ class Commands(click.Group):
             said = message.rstrip(".")
             details = [detail for detail in error.details if detail.message.rstrip(".") != said]
             lines = [message, *(f"  {detail.path}: {detail.message}" for detail in details)]
-            raise click.ClickException("\n".join(lines)) from error
+            raise click.ClickException(printable("\n".join(lines))) from error
 
 
 def out_of_reach(error: StoreUnavailable, setting: str = "DATABASE_URL") -> str:

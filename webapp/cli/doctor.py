@@ -29,6 +29,7 @@ from runtally.usage.upkeep.verify_queries import verify_sums
 from webapp.cli import out_of_reach
 from webapp.cli.cells import cells_of
 from webapp.cli.checks import check_settings
+from webapp.cli.output import printable
 from webapp.cli.rollups import line_of
 
 # A person waits for it.
@@ -45,7 +46,7 @@ def doctor() -> None:
     failed = False
     for finding in _findings():
         click.echo(
-            f"{click.style(f'{finding.state:5}', fg=COLOURS[finding.state])} {finding.check:15} {finding.message}"
+            f"{click.style(f'{finding.state:5}', fg=COLOURS[finding.state])} {printable(f'{finding.check:15} {finding.message}')}"
         )
         failed = failed or finding.state is State.FAIL
     if failed:

@@ -39,10 +39,14 @@ def attributes(row: object, *names: str) -> Record:
 _ODD = re.compile(r"[^\n -~]")
 
 
+def printable(text: str) -> str:
+    """Return text of which no name steers the terminal: what is neither printable nor a line break as JSON escapes it."""
+    return _ODD.sub(lambda odd: odd[0] if odd[0].isprintable() else json.dumps(odd[0])[1:-1], text)
+
+
 def echo(text: str = "", *, err: bool = False) -> None:
-    """Print text of which no name steers the terminal: what is neither printable nor a line break is written as JSON escapes it."""
-    visible = _ODD.sub(lambda odd: odd[0] if odd[0].isprintable() else json.dumps(odd[0])[1:-1], text)
-    click.echo(visible, err=err)
+    """Print printable text."""
+    click.echo(printable(text), err=err)
 
 
 def echo_json(value: Record | Iterable[Record]) -> None:

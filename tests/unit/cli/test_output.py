@@ -2,7 +2,11 @@
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
+from runtally.doctor import Finding, State
+from runtally.errors import InvalidBill
+from webapp.cli import doctor, main
 from webapp.cli.output import echo, echo_json, echo_table, record
 
 NAME = "a\x1b]0;b\x07\x9b31m\u202ec\u2028d\U000e0001é"
@@ -19,3 +23,16 @@ def test_no_name_steers_the_terminal(capsys: pytest.CaptureFixture[str]) -> None
     assert lines.splitlines() == [f"{SHOWN} is hidden", "and shown again", "project", SHOWN]
     assert msgspec.json.decode("{" + as_json) == {"projectId": NAME}
     assert all(each.isprintable() for each in printed.replace("\n", ""))
+
+
+def test_neither_checks_nor_errors_steer_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> list[Finding]:
+        raise InvalidBill(f"{NAME} is unknown.")
+
+    monkeypatch.setattr(doctor, "_findings", lambda: [Finding("otlp", State.WARN, NAME)])
+    shown = CliRunner().invoke(main, ["doctor"])
+    monkeypatch.setattr(doctor, "_findings", refuse)
+    refused = CliRunner().invoke(main, ["doctor"])
+
+    assert shown.output.splitlines() == [f"warn  otlp            {SHOWN}"]
+    assert refused.output.splitlines() == [f"Error: {SHOWN} is unknown."]
