@@ -15,20 +15,6 @@ MIN_RUNS = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    """The runs of one experiment over some time."""
-
-    runs: int
-    failed: int
-    priced: int
-    """Runs whose cost is known; mean and variance are taken over these."""
-    mean_cost_usd: float
-    cost_variance: float
-    timed: int
-    """Runs that report a latency."""
-
-
-@dataclass(frozen=True, slots=True)
 class Estimate:
     """A figure and its 95 % confidence interval. `high` is infinite where too few runs lie above."""
 

@@ -9,8 +9,7 @@ from typing import NamedTuple, TypeAlias
 import asyncpg
 
 from runtally.db.database import Connection
-from runtally.experiments.estimate import Sample
-from runtally.experiments.verdict import MAX_SAMPLE_RUNS, MAX_WINDOW_RUNS, Measured, Rule, Stats, Thresholds, Window
+from runtally.experiments.verdict import MAX_WINDOW_RUNS, Measured, Rule, Stats, Thresholds, Window
 from runtally.models.measures import columns_over_runs, measures_named
 from runtally.usage.totals import Totals, totals_reader
 
@@ -130,32 +129,6 @@ SELECT_DAYS = f"""
   ORDER BY 1 DESC
 """
 
-_SAMPLE = f"""
-      FROM (SELECT status, cost_usd, latency_ms
-              FROM runs
-             WHERE project_id = $1
-               AND experiment_id = $2
-               AND occurred_at >= $3
-          ORDER BY occurred_at DESC, id DESC
-             LIMIT {MAX_SAMPLE_RUNS}) AS sample
-"""
-
-SELECT_SAMPLE = f"""
-    SELECT count(*) AS runs,
-           count(*) FILTER (WHERE status <> 'success') AS failed,
-           count(cost_usd) AS priced,
-           coalesce(avg(cost_usd), 0)::float8 AS mean_cost_usd,
-           coalesce(var_samp(cost_usd), 0)::float8 AS cost_variance,
-           count(latency_ms) AS timed
-{_SAMPLE}
-"""
-
-SELECT_LATENCIES = f"""
-    SELECT percentile_disc($4::float8[]) WITHIN GROUP (ORDER BY latency_ms) AS latencies
-{_SAMPLE}
-"""
-
-
 Key: TypeAlias = tuple[str, str]
 """The project and the id of an experiment."""
 
@@ -243,19 +216,6 @@ async def select_days(connection: Connection, span: RunSpan) -> tuple[Day, ...]:
     ]
     # The last day may have more runs than the span.
     return tuple(days[:-1])
-
-
-async def select_sample(connection: Connection, project_id: str, experiment_id: str, since: datetime) -> Sample:
-    """Read a sample: all runs of an experiment since then, or the newest if there are very many."""
-    [row] = await connection.fetch(SELECT_SAMPLE, project_id, experiment_id, since)
-    return Sample(**row)
-
-
-async def select_latencies(
-    connection: Connection, project_id: str, experiment_id: str, since: datetime, shares: Sequence[float]
-) -> tuple[int, ...]:
-    """Read the latencies at these shares of the sample; at least one run must report a latency."""
-    return tuple(await connection.fetchval(SELECT_LATENCIES, project_id, experiment_id, since, shares))
 
 
 def _measured(row: asyncpg.Record, *, has_stats: bool) -> Measured:

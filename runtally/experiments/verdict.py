@@ -131,8 +131,6 @@ MAX_WINDOW_RUNS = 100_000
 """The most runs that one verdict reads, also in a window of hours: anybody may ask for a badge, as often as they
 like.
 """
-MAX_SAMPLE_RUNS = 5_000
-"""The most runs of each of two compared experiments, the newest: they give an error rate of 5 % to within 0.6 %."""
 MAX_WINDOW_HOURS = 24 * 366
 MAX_LATENCY_MS = 2**53 - 1
 

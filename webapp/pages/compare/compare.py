@@ -21,7 +21,7 @@ from runtally.usage.tracked_keys import select_tracked_keys
 from runtally.usage.window import CustomRange, Range
 from webapp import formats, words
 from webapp.charts.series import RANGE_NAMES
-from webapp.pages.compare.rows import DIFFERS, Row, rows_of
+from webapp.pages.compare.rows import Figures, figures_of, limits_of
 from webapp.pages.compare.view import BEFORE, Comparison, Side
 from webapp.pages.panel.grouping import group_menu, read_names
 from webapp.pages.panel.narrowing import Chip, Option, chips_of
@@ -36,6 +36,8 @@ from webapp.zone import Calendar, for_fields, local
 blueprint = Blueprint("compare", __name__)
 
 MAX_OPTIONS = 200
+TITLES = ("Baseline", "Comparison")
+"""What the sides are called."""
 
 
 class SidePart(Struct, frozen=True):
@@ -58,6 +60,8 @@ class SidePart(Struct, frozen=True):
     hidden: tuple[tuple[str, str], ...]
     """What else the side keeps."""
     chips: tuple[Chip, ...]
+    url: ClassVar[str] = ""
+    """A side has no page of its own."""
 
 
 class ComparePage(ReportPage, frozen=True):
@@ -71,13 +75,7 @@ class ComparePage(ReportPage, frozen=True):
     """What both sides have in common, for the form."""
     action: str
     swapped_url: str
-    rows: tuple[Row, ...]
-    real: tuple[Row, ...]
-    """The figures whose difference is more than chance."""
-    from_zero: tuple[Row, ...]
-    """The figures that are zero on one side only, of whose difference chance is not judged."""
-    is_known: bool
-    """Whether it can be said of any figure."""
+    figures: Figures
     limits: tuple[str, ...]
     """How far the figures can be relied on."""
     is_same: bool
@@ -129,8 +127,6 @@ async def _page(snapshots: Snapshots, shown: Comparison, now: datetime) -> Compa
         chips=chips_of(view, names),
     )
     by_outcome = any(not OF_OUTCOME.isdisjoint(shown.filter_of(side).narrowed) for side in shown.sides)
-    is_any = any(side.totals.runs for side in compared)
-    rows = rows_of(*compared, are_of_one_outcome=by_outcome) if is_any else ()
     return ComparePage(
         frame=replace(frame, live=None),
         by=words.label_of(shown.dimension),
@@ -141,10 +137,7 @@ async def _page(snapshots: Snapshots, shown: Comparison, now: datetime) -> Compa
         ),
         action=view.action,
         swapped_url=shown.swapped_url,
-        rows=rows,
-        real=tuple(row for row in rows if row.finding.is_real),
-        from_zero=tuple(row for row in rows if row.finding.headline == DIFFERS),
-        is_known=any(row.span for row in rows),
+        figures=figures_of(*compared, are_of_one_outcome=by_outcome) if compared else Figures(),
         limits=tuple(_limits(shown, compared, now)),
         is_same=is_same,
         refusal=refusal,
@@ -184,7 +177,7 @@ def _side(shown: Comparison, side: Side, values: tuple[str, ...], names: Mapping
     is_first = side is shown.first
     return SidePart(
         id=side.name,
-        title="Baseline" if is_first else "Comparison",
+        title=TITLES[0 if is_first else 1],
         name=shown.name_of(side, names),
         period=shown.period_of(side),
         dates=formats.between(local(span.since), local(until)),
@@ -219,18 +212,7 @@ def _ranges(shown: Comparison, side: Side) -> tuple[Option, ...]:
 
 def _limits(shown: Comparison, compared: tuple[ComparedRuns, ...], now: datetime) -> Iterator[str]:
     """Say in sentences what the figures leave out."""
-    for side, found in zip(shown.sides, compared, strict=False):
-        title = "Baseline" if side is shown.first else "Comparison"
-        if 0 < found.totals.unpriced < found.totals.runs:
-            yield (
-                f"{title}: {formats.count(found.totals.unpriced)} of {formats.runs(found.totals.runs)} have no price. "
-                "Cost per run leaves them out; all other costs are minimums."
-            )
-        if found.sampled < found.totals.runs:
-            yield (
-                f"{title}: all {formats.runs(found.totals.runs)} are counted; the intervals are estimated from the "
-                f"newest {formats.count(found.sampled)}."
-            )
+    yield from limits_of(TITLES, compared)
     places = [(shown.filter_of(side), shown.timeline_of(side, now).span) for side in shown.sides]
     if compared and have_runs_in_common(places[0], places[1]):
         yield "Some runs may be on both sides, which makes differences look smaller than they are."

@@ -1,34 +1,18 @@
-"""The figures of two sets of runs, or of two experiments, side by side, and whether their difference is real, in a sentence. Pure."""
+"""The figures of two sets of runs side by side, and whether their difference is real. Pure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from math import isfinite
 
 from msgspec import Struct
 
 from runtally.experiments.estimate import MIN_RUNS, Difference, Estimate
-from runtally.experiments.verdict import Measure
 from runtally.runs.compare import ComparedRuns, Figure, difference
 from webapp import formats
 from webapp.formats import Tone
 
-# Verbs of the second experiment compared with the first, for less and for more.
-_VERBS = {
-    Measure.COST_PER_RUN_USD: ("costs", "less per run", "more per run"),
-    Measure.P95_LATENCY_MS: ("has a p95 latency", "lower", "higher"),
-    Measure.ERROR_RATE: ("fails", "less often", "more often"),
-}
-_MAY = {
-    Measure.COST_PER_RUN_USD: "may cost",
-    Measure.P95_LATENCY_MS: "may have a p95 latency",
-    Measure.ERROR_RATE: "may fail",
-}
 # From here on the difference is shown as a factor: such percentages are hard to picture.
 _TIMES_FROM = 10
-_TIMES = {
-    Measure.COST_PER_RUN_USD: "costs {} times as much per run as {}.",
-    Measure.P95_LATENCY_MS: "has a p95 latency {} times that of {}.",
-}
 _POINTS = " points"
 _MINUS = "\u2212"
 REAL, NOT_REAL, TOO_FEW, NONE = (
@@ -44,11 +28,11 @@ class Finding(Struct, frozen=True):
 
     headline: str
     sentence: str
+    """Why more cannot be said; empty where it can."""
     change: str
-    """The difference with its interval; empty where there are too few runs."""
+    """The difference; empty where there are too few runs."""
     tone: Tone
     interval: str = ""
-    """The interval, where the change is without it."""
 
     @property
     def is_real(self) -> bool:
@@ -56,42 +40,8 @@ class Finding(Struct, frozen=True):
         return self.headline == REAL
 
 
-def finding_of(measure: Measure, difference: Difference | None, names: tuple[str, str]) -> Finding:
-    """Describe the second figure compared with the first; in all measures, less is better."""
-    first, second = names
-    if difference is None:
-        sentence = f"Each experiment needs {MIN_RUNS} runs at least, and a p95 latency about a hundred."
-        return Finding(TOO_FEW, sentence, "", Tone.NEUTRAL)
-    if difference.low == difference.high == 0:
-        return Finding(NONE, f"{first} and {second} are exactly equal.", "", Tone.NEUTRAL)
-    if measure in _TIMES and 1 + difference.low >= _TIMES_FROM:
-        return _many_times(measure, difference, names)
-    verb, less, more = _VERBS[measure]
-    is_points = measure is Measure.ERROR_RATE
-    change = _change(difference, is_points=is_points)
-    if difference.is_real:
-        is_less = difference.high < 0
-        size = _extent(difference, is_points=is_points)
-        sentence = f"{second} {verb} {size} {less if is_less else more} than {first}."
-        return Finding(REAL, sentence, change, Tone.GOOD if is_less else Tone.BAD)
-    sentence = (
-        f"{second} {_MAY[measure]} up to {_size(difference.low, is_points=is_points)} {less} or "
-        f"{_size(difference.high, is_points=is_points)} "
-        f"{more} than {first}: chance alone could make what is seen."
-    )
-    return Finding(NOT_REAL, sentence, change, Tone.NEUTRAL)
-
-
-def _many_times(measure: Measure, difference: Difference, names: tuple[str, str]) -> Finding:
-    value, low, high = (f"{1 + number:,.1f}" for number in (difference.value, difference.low, difference.high))
-    sentence = f"{names[1]} {_TIMES[measure].format(f'{low} to {high}', names[0])}"
-    return Finding(REAL, sentence, f"{value} times, between {low} and {high}", Tone.BAD)
-
-
-def short_finding(
-    difference: Difference | None, *, is_points: bool, less: Tone, of: str = f"{MIN_RUNS} runs"
-) -> Finding:
-    """Describe a difference in short, for a table; `less` is what a lower second figure means, `of` what each side needs."""
+def finding_of(difference: Difference | None, *, is_points: bool, less: Tone, of: str = f"{MIN_RUNS} runs") -> Finding:
+    """Describe a difference; `less` is what a lower second figure means, `of` what each side needs."""
     if difference is None:
         return Finding(TOO_FEW, f"Needs {of} on each side.", "", Tone.NEUTRAL)
     if difference.low == difference.high == 0:
@@ -108,19 +58,8 @@ def short_finding(
     return Finding(REAL, "", value, less if is_less else more, interval)
 
 
-def _change(difference: Difference, *, is_points: bool) -> str:
-    value, low, high = _signs(difference, is_points=is_points)
-    return f"{value}, between {low} and {high}"
-
-
 def _signs(difference: Difference, *, is_points: bool) -> list[str]:
     return [_signed(number, is_points=is_points) for number in (difference.value, difference.low, difference.high)]
-
-
-def _extent(difference: Difference, *, is_points: bool) -> str:
-    """2.20 to 7.12 points, 2.9% to 35.7%."""
-    low, high = (_size(number, is_points=is_points) for number in sorted((abs(difference.low), abs(difference.high))))
-    return f"{low.removesuffix(_POINTS)} to {high}"
 
 
 def _size(size: float, *, is_points: bool) -> str:
@@ -163,19 +102,61 @@ class Row(Struct, frozen=True):
     span: Span | None = None
 
 
+class Figures(Struct, frozen=True):
+    """All figures of both sides, and what they answer."""
+
+    rows: tuple[Row, ...] = ()
+
+    @property
+    def real(self) -> tuple[Row, ...]:
+        """The figures whose difference is more than chance."""
+        return tuple(row for row in self.rows if row.finding.is_real)
+
+    @property
+    def from_zero(self) -> tuple[Row, ...]:
+        """The figures that are zero on one side only, of whose difference chance is not judged."""
+        return tuple(row for row in self.rows if row.finding.headline == DIFFERS)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it can be said of any figure."""
+        return any(row.span for row in self.rows)
+
+
 _OF_OUTCOMES = {Figure.ERROR_RATE, Figure.COST_PER_SUCCESS}
 
 
-def rows_of(first: ComparedRuns, second: ComparedRuns, *, are_of_one_outcome: bool = False) -> tuple[Row, ...]:
-    """Return the sums, of which nothing is chance, and then the figures that chance has a part in.
+def figures_of(first: ComparedRuns, second: ComparedRuns, *, are_of_one_outcome: bool = False) -> Figures:
+    """Return the sums, of which nothing is chance, and then the figures that chance has a part in; none without any run.
 
     Where the runs of a side are chosen by their outcome, rates of outcomes say nothing.
     """
-    return (
-        _sum("Runs", first, second, lambda row: Decimal(row.totals.runs), lambda number: formats.count(int(number))),
-        _sum("Cost", first, second, lambda row: row.totals.cost_usd, formats.money),
-        *(_row(one, first, second) for one in Figure if not (are_of_one_outcome and one in _OF_OUTCOMES)),
+    if not first.totals.runs and not second.totals.runs:
+        return Figures()
+    return Figures(
+        (
+            _sum(
+                "Runs", first, second, lambda row: Decimal(row.totals.runs), lambda number: formats.count(int(number))
+            ),
+            _sum("Cost", first, second, lambda row: row.totals.cost_usd, formats.money),
+            *(_row(one, first, second) for one in Figure if not (are_of_one_outcome and one in _OF_OUTCOMES)),
+        )
     )
+
+
+def limits_of(names: Sequence[str], compared: Sequence[ComparedRuns]) -> Iterator[str]:
+    """Say in sentences what the figures of these sides leave out; nothing where they were not read."""
+    for name, found in zip(names, compared, strict=False):
+        if 0 < found.totals.unpriced < found.totals.runs:
+            yield (
+                f"{name}: {formats.count(found.totals.unpriced)} of {formats.runs(found.totals.runs)} have no price. "
+                "Cost per run leaves them out; all other costs are minimums."
+            )
+        if found.sampled < found.totals.runs:
+            yield (
+                f"{name}: all {formats.runs(found.totals.runs)} are counted; the intervals are estimated from the "
+                f"newest {formats.count(found.sampled)}."
+            )
 
 
 def _sum(
@@ -218,7 +199,7 @@ def _finding(figure: Figure, first: ComparedRuns, second: ComparedRuns, apart: D
     if apart is None and min(one, other) == 0 and not figure.is_share:
         said = "Both are zero." if one == other else "One is zero, so there is no percentage."
         return Finding(NONE if one == other else DIFFERS, said, "", Tone.NEUTRAL)
-    return short_finding(
+    return finding_of(
         apart,
         is_points=figure.is_share,
         less=_LESS.get(figure, Tone.GOOD),

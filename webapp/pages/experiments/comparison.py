@@ -1,9 +1,6 @@
 """The comparison of two experiments, and whether they differ by more than chance."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
-from decimal import Decimal
-from math import isfinite
+from collections.abc import Iterator
 from typing import ClassVar
 
 from msgspec import Struct
@@ -12,34 +9,24 @@ from quart import Blueprint, request, url_for
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
-from runtally.experiments.estimate import Difference, Estimate
+from runtally.errors import DimensionNotTracked
 from runtally.experiments.queries import select_newest_keys
-from runtally.experiments.read import Arm, Comparison, read_arm
-from runtally.experiments.verdict import Measure
+from runtally.runs.compare import ComparedRuns, read_runs
 from runtally.runs.read import MAX_EXPERIMENTS
-from runtally.usage.window import Range
-from webapp import formats, threshold_text
+from runtally.usage.filter import RunFilter
+from runtally.usage.window import Range, Window
+from webapp import formats
 from webapp.charts.series import RANGE_NAMES
-from webapp.pages.compare.rows import Finding, Reading, finding_of
+from webapp.pages.compare.rows import Figures, figures_of, limits_of
 from webapp.pages.experiments.experiments import key_from, key_of, readable
 from webapp.pages.panel.narrowing import Choice
+from webapp.pages.panel.panel import Refusal, refusal_of
 from webapp.rendering import Page, render
 from webapp.security import signed_in
 from webapp.view import choice
+from webapp.zone import local
 
 blueprint = Blueprint("comparison", __name__)
-
-ESTIMATES: Mapping[Measure, Callable[[Arm], Estimate | None]] = {
-    Measure.COST_PER_RUN_USD: lambda arm: arm.cost_per_run,
-    Measure.P95_LATENCY_MS: lambda arm: arm.p95_latency,
-    Measure.ERROR_RATE: lambda arm: arm.error_rate,
-}
-DIFFERENCES: Mapping[Measure, Callable[[Comparison], Difference | None]] = {
-    Measure.COST_PER_RUN_USD: lambda comparison: comparison.cost_per_run,
-    Measure.P95_LATENCY_MS: lambda comparison: comparison.p95_latency,
-    Measure.ERROR_RATE: lambda comparison: comparison.error_rate,
-}
-MEASURES = tuple(ESTIMATES)
 
 
 class Option(Struct, frozen=True):
@@ -51,13 +38,14 @@ class Option(Struct, frozen=True):
     url: str
 
 
-class Row(Struct, frozen=True):
-    """A measure of both, the difference, and what to make of it."""
+class Side(Struct, frozen=True):
+    """One of the two, as the head of its column."""
 
     name: str
-    first: Reading
-    second: Reading
-    finding: Finding
+    period: str
+    dates: str
+    slot: str
+    url: str
 
 
 class ComparisonPage(Page, frozen=True):
@@ -70,9 +58,12 @@ class ComparisonPage(Page, frozen=True):
     second: Option | None
     ranges: tuple[Choice, ...]
     range: Range
-    runs: tuple[str, ...] = ()
-    rows: tuple[Row, ...] = ()
-    notes: tuple[str, ...] = ()
+    sides: tuple[Side, ...] = ()
+    figures: Figures | None = None
+    """None before two are chosen."""
+    limits: tuple[str, ...] = ()
+    """How far the figures can be relied on."""
+    refusal: Refusal | None = None
 
     @property
     def document_title(self) -> str:
@@ -104,7 +95,7 @@ class Pair(Struct, frozen=True):
 @blueprint.get("/experiments/compare")
 @signed_in
 async def compare() -> ResponseReturnValue:
-    """Cost per run, p95 latency and error rate of two experiments, with confidence intervals."""
+    """The figures of two experiments, with confidence intervals, as any two sets of runs are compared."""
     pair = Pair.parse()
     ids = readable(actor())
     chosen = [one for one in map(key_from, (pair.first, pair.second)) if one]
@@ -121,67 +112,37 @@ def _option(project_id: str, experiment_id: str) -> Option:
     return Option(key_of(project_id, experiment_id), experiment_id, project_id, url)
 
 
-async def _read(pair: Pair, places: Sequence[tuple[str, str]]) -> Comparison:
-    since = services().clock() - pair.range.length
-    first, second = [await _arm(*place, since) for place in places]
-    return Comparison(first, second)
-
-
-async def _arm(project_id: str, experiment_id: str, since: datetime) -> Arm:
-    async with services().cells.snapshots(project_id) as snapshots:
-        return await read_arm(snapshots.connection, project_id, experiment_id, since)
-
-
 async def _page(pair: Pair, options: tuple[Option, ...]) -> ComparisonPage:
     by_key = {option.key: option for option in options}
-    first, second = by_key.get(pair.first or ""), by_key.get(pair.second or "")
     # Where there are more, the newest are listed, and those that are compared.
-    page = ComparisonPage(
-        options,
-        first,
-        second,
-        tuple(Choice(range_.value, pair.url(range_), range_ is pair.range) for range_ in Range),
-        pair.range,
-    )
+    first, second = by_key.get(pair.first or ""), by_key.get(pair.second or "")
+    ranges = tuple(Choice(range_.value, pair.url(range_), range_ is pair.range) for range_ in Range)
+    page = ComparisonPage(options, first, second, ranges, pair.range)
     if first is None or second is None or first == second:
         return page
-    comparison = await _read(pair, [(first.project_id, first.name), (second.project_id, second.name)])
+    window = Window.of(pair.range, services().clock(), pair.range.chart_interval)
+    dates = formats.between(local(window.start), local(window.now))
+    try:
+        compared = [await _read(option, window) for option in (first, second)]
+    except DimensionNotTracked as error:
+        return replace(page, refusal=refusal_of(error.message, None))
+    names = (first.name, second.name)
     return replace(
         page,
-        runs=tuple(formats.count(arm.sample.runs) for arm in (comparison.first, comparison.second)),
-        rows=tuple(_row(measure, comparison, (first.name, second.name)) for measure in MEASURES),
-        notes=(*_across_projects(first, second), *_notes(comparison, (first.name, second.name))),
+        sides=tuple(
+            Side(option.name, page.period, dates, slot, option.url) for option, slot in ((first, "c1"), (second, "c3"))
+        ),
+        figures=figures_of(*compared),
+        limits=(*_across_projects(first, second), *limits_of(names, compared)),
     )
 
 
-def _row(measure: Measure, comparison: Comparison, names: tuple[str, str]) -> Row:
-    difference = DIFFERENCES[measure](comparison)
-    first, second = (_reading(measure, ESTIMATES[measure](arm)) for arm in (comparison.first, comparison.second))
-    return Row(threshold_text.NAMES[measure], first, second, finding_of(measure, difference, names))
-
-
-def _reading(measure: Measure, estimate: Estimate | None) -> Reading:
-    if estimate is None:
-        return Reading(formats.NOTHING)
-    low, high = (
-        threshold_text.text(measure, Decimal(str(end))) if isfinite(end) else ""
-        for end in (estimate.low, estimate.high)
-    )
-    return Reading(
-        threshold_text.text(measure, Decimal(str(estimate.value))), f"{low} to {high}" if high else f"{low} or more"
-    )
+async def _read(option: Option, window: Window) -> ComparedRuns:
+    run_filter = RunFilter(project_id=option.project_id, experiment_id=option.name)
+    async with services().cells.snapshots(option.project_id) as snapshots:
+        return await read_runs(snapshots, run_filter, window)
 
 
 def _across_projects(first: Option, second: Option) -> Iterator[str]:
     if first.project_id != second.project_id:
         yield f"{first.name} is of {first.project_id} and {second.name} of {second.project_id}: their runs may do different work."
-
-
-def _notes(comparison: Comparison, names: tuple[str, str]) -> Iterator[str]:
-    """List the limits of the figures."""
-    for name, arm in zip(names, (comparison.first, comparison.second), strict=True):
-        sample = arm.sample
-        if sample.priced < sample.runs:
-            yield f"{formats.count(sample.runs - sample.priced)} runs of {name} have no price; cost per run leaves them out."
-        if arm.is_partial:
-            yield f"{name} has more runs than are read for a comparison; its newest {formats.count(sample.runs)} are."
