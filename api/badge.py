@@ -1,7 +1,6 @@
 """GET /api/badge/experiment/{id}: a verdict as an image or as JSON, over Quart or the fast path."""
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -12,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from msgspec import Meta
 from quart import Blueprint
 from werkzeug.datastructures import MIMEAccept
-from werkzeug.http import parse_accept_header, parse_etags
+from werkzeug.http import parse_accept_header, parse_etags, unquote_etag
 from werkzeug.routing import BaseConverter
 
 from api.access import public
@@ -23,7 +22,6 @@ from api.request import Request
 from runtally.errors import InvalidFormat, StoreBusy, StoreUnavailable, UnknownExperiment
 from runtally.experiments.badge import COLOURS, Badge, Style, badge_of, cleaned
 from runtally.experiments.read import Question
-from runtally.experiments.shared import Verdicts
 from runtally.experiments.verdict import Outcome
 from runtally.fields import camel, trimmed
 from runtally.files import ROOT
@@ -49,12 +47,14 @@ def drawn(badge: Badge) -> bytes:
 
 
 SVG = "image/svg+xml"
-MAX_AGE_SECONDS = 60
+CACHE_CONTROL = "max-age=60"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 # Browsers and proxies send few different headers.
 _KEPT_HEADERS = 64
 # Every reader of a README requests the same badge.
 _KEPT_BADGES = 1024
+# Clients that have the same badge send the same header.
+_etags = lru_cache(256)(parse_etags)
 
 
 class Format(StrEnum):
@@ -78,61 +78,30 @@ class ShieldsEndpoint(msgspec.Struct, frozen=True, rename=camel):
     schema_version: Literal[1] = 1
 
 
-@dataclass(frozen=True, slots=True)
-class BadgeRequest:
-    """The parts of a request that its answer depends on."""
-
-    path: str
-    """An experiment's id, perhaps with a suffix."""
-    args: Mapping[str, str]
-    accept: str | None
-    accept_encoding: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class BadgeAnswer:
-    """A full answer, for a client that has none cached."""
-
-    body: bytes
-    is_packed: bool
-    """Whether the body is compressed with gzip."""
-    etag: str
-    headers: Mapping[str, str]
-    """The headers, also of an answer that leaves out the body."""
-
-
-async def badge_for(request: BadgeRequest, verdicts: Verdicts) -> BadgeAnswer:
-    """Answer a request for a badge. Raises `InvalidFormat`, `UnknownExperiment`, `StoreUnavailable` and `StoreBusy`."""
-    asked = _asked_for(request)
-    project_id = request.args.get("project")
-    question = Question(trimmed(asked.experiment_id), project_id and trimmed(project_id), request.args.get("token"))
-    verdict = await verdicts.verdict(question)
-    outcome = verdict.outcome if verdict else Outcome.UNKNOWN
-    label = cleaned(request.args.get("label", asked.experiment_id))
-    style = Style.parse(request.args.get("style"))
-    return _badge(asked.format, asked.vary, outcome, label, style, is_packed=takes_gzip(request.accept_encoding))
-
-
 @lru_cache(_KEPT_BADGES)
 def _badge(  # noqa: PLR0913  # All that a badge depends on.
     format_: Format, vary: tuple[str, ...], outcome: Outcome, label: str, style: Style, *, is_packed: bool
-) -> BadgeAnswer:
+) -> Reply:
     """Make the answer with a verdict. Raises `UnknownExperiment` where its format has no word for it."""
     if format_ is Format.SVG:
-        body, content_type = svg_of(outcome, label, style), SVG
+        body, headers = svg_of(outcome, label, style), {"Content-Type": SVG, "Content-Security-Policy": POLICY}
     else:
-        body, content_type = encoded(_json_of(format_, outcome, label)), JSON
+        body, headers = encoded(_json_of(format_, outcome, label)), {"Content-Type": JSON}
     # A client that accepts gzip may get other bytes: a strong tag must not be the same for both.
-    etag = hashlib.sha256(f"{content_type} {is_packed} ".encode() + body).hexdigest()[:32]
+    etag = hashlib.sha256(f"{headers['Content-Type']} {is_packed} ".encode() + body).hexdigest()[:32]
+    headers |= {"Cache-Control": CACHE_CONTROL, "Vary": ", ".join(vary), "ETag": f'"{etag}"'}
     packed = gzipped(body) if is_packed else None
-    headers = {
-        "Content-Type": content_type,
-        "Cache-Control": f"max-age={MAX_AGE_SECONDS}",
-        "Vary": ", ".join(vary),
-        **({"Content-Security-Policy": POLICY} if format_ is Format.SVG else {}),
-        "ETag": f'"{etag}"',
-    }
-    return BadgeAnswer(packed or body, packed is not None, etag, headers)
+    return Reply(body, 200, headers) if packed is None else Reply(packed, 200, headers | {"Content-Encoding": "gzip"})
+
+
+def unless_known(request: Request, answer: Reply) -> Reply:
+    """Return the answer, or 304 without its body where the request names its tag; the headers are copied, as it may be kept."""
+    headers = dict(answer.headers)
+    tag, _ = unquote_etag(headers["ETag"])
+    if not _etags(request.headers.get("if-none-match")).contains_weak(tag):
+        return answer._replace(headers=headers)
+    headers.pop("Content-Encoding", None)
+    return Reply(b"", 304, headers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,19 +113,18 @@ class _Asked:
     vary: tuple[str, ...] = ("Accept-Encoding",)
 
 
-def _asked_for(request: BadgeRequest) -> _Asked:
+def _asked_for(path: str, format_: str | None, accept: str | None) -> _Asked:
     """Find the format of the answer. Raises `InvalidFormat`, also if a suffix contradicts the parameter."""
     try:
-        said = Format(request.args["format"]) if "format" in request.args else None
+        said = None if format_ is None else Format(format_)
     except ValueError:
         raise InvalidFormat from None
     for suffix in (Format.SVG, Format.JSON):
-        if request.path.endswith(f".{suffix}") and len(request.path) > len(suffix) + 1:
-            return _Asked(request.path.removesuffix(f".{suffix}"), suffix)
+        if path.endswith(f".{suffix}") and len(path) > len(suffix) + 1:
+            return _Asked(path.removesuffix(f".{suffix}"), suffix)
     if said:
-        return _Asked(request.path, said)
-    preferred = Format.JSON if prefers_json(request.accept) else Format.SVG
-    return _Asked(request.path, preferred, ("Accept", "Accept-Encoding"))
+        return _Asked(path, said)
+    return _Asked(path, Format.JSON if prefers_json(accept) else Format.SVG, ("Accept", "Accept-Encoding"))
 
 
 @lru_cache(_KEPT_HEADERS)
@@ -190,9 +158,6 @@ def _json_of(format_: Format, outcome: Outcome, label: str) -> BadgeStatus | Shi
 blueprint = Blueprint("badge", __name__, url_prefix="/api/badge")
 
 CONVERTER = "experiment"
-
-# Clients that have the same badge send the same header.
-_etags = lru_cache(256)(parse_etags)
 
 
 class ExperimentId(BaseConverter):
@@ -267,12 +232,11 @@ async def get_badge(request: Request, experiment_id: str) -> Reply:
     Nothing is shown but the label and the verdict. JSON is 404 for an experiment that is unknown, has too few runs or
     is private, so that a gate stays closed; an image says `unknown` then.
     """
-    accept, accept_encoding = request.headers.get("accept"), request.headers.get("accept-encoding")
-    asked = BadgeRequest(experiment_id, request.query, accept, accept_encoding)
-    badge = await badge_for(asked, request.services.cells.verdicts)
-    headers = dict(badge.headers)
-    if _etags(request.headers.get("if-none-match")).contains_weak(badge.etag):
-        return Reply(b"", 304, headers)
-    if badge.is_packed:
-        headers["Content-Encoding"] = "gzip"
-    return Reply(badge.body, 200, headers)
+    query, headers = request.query, request.headers
+    asked = _asked_for(experiment_id, query.get("format"), headers.get("accept"))
+    project_id = query.get("project")
+    question = Question(trimmed(asked.experiment_id), project_id and trimmed(project_id), query.get("token"))
+    verdict = await request.services.cells.verdicts.verdict(question)
+    outcome, style = verdict.outcome if verdict else Outcome.UNKNOWN, Style.parse(query.get("style"))
+    label, is_packed = cleaned(query.get("label", asked.experiment_id)), takes_gzip(headers.get("accept-encoding"))
+    return unless_known(request, _badge(asked.format, asked.vary, outcome, label, style, is_packed=is_packed))

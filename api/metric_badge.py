@@ -11,10 +11,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 from quart import Blueprint
-from werkzeug.http import parse_etags
 
 from api.access import public
-from api.badge import CONVERTER, MAX_AGE_SECONDS, POLICY, SVG, drawn
+from api.badge import CACHE_CONTROL, CONVERTER, POLICY, SVG, drawn, unless_known
 from api.endpoint import endpoint
 from api.operation import Answer, Content, Operation, documents
 from api.reply import Reply
@@ -98,18 +97,15 @@ async def get_metric_badge(request: Request, project_id: str) -> Reply:
     """
     badge = await _badge(request.services, trimmed(project_id.removesuffix(".svg")), request.query)
     body = drawn(badge)
-    etag = hashlib.sha256(body).hexdigest()[:32]
     headers = {
         "Content-Type": SVG,
-        "Cache-Control": f"max-age={MAX_AGE_SECONDS}",
+        "Cache-Control": CACHE_CONTROL,
         "Content-Security-Policy": POLICY,
         # The answer may be packed: a cache must not give that to who cannot unpack it, and the tag is of both.
         "Vary": "Accept-Encoding",
-        "ETag": f'W/"{etag}"',
+        "ETag": f'W/"{hashlib.sha256(body).hexdigest()[:32]}"',
     }
-    if parse_etags(request.headers.get("if-none-match")).contains_weak(etag):
-        return Reply(b"", 304, headers)
-    return Reply(body, 200, headers)
+    return unless_known(request, Reply(body, 200, headers))
 
 
 async def _badge(services: Services, project_id: str, args: Mapping[str, str]) -> Badge:
