@@ -66,7 +66,7 @@ def story(dev_server: Server) -> Server:
     post(dev_server, PROJECT, *runs)
     post(dev_server, LONG, *runs[:40])
     for project, amount in ((PROJECT, "2"), (LONG, "0.05")):
-        url = f"{dev_server.url}{path_of(project)}/settings/budget"
+        url = f"{dev_server.url}{path_of(project)}/settings/budgets"
         assert httpx.post(url, data={"amount": amount, "alerts": "50, 80"}, timeout=PATIENCE_SECONDS).is_redirect
     url = f"{dev_server.url}{path_of(LONG)}/settings/alerts/new"
     data = {"address": f"https://nowhere.{'long-' * 10}invalid/", "untested": "1"}

@@ -186,15 +186,15 @@ def walk(browser: Browser, installed: Server) -> Iterator[Walk]:
         page.set_default_timeout(20_000)
         join(page, link_for(installed, "ada@example.com"), "Ada")
         settings = f"{installed.url}/projects/{SHOP}/settings"
-        forms: dict[str, dict[str, str | float | bool]] = {
-            "/links": {"name": "finance"},
-            "/keys": {"name": "production", "scopes": "runs:write"},
-            "/budget": {"amount": "40", "alerts": "80"},
-            "/budgets": {"dimension": "model", "value": "", "amount": "5", "period": "day", "alerts": "80"},
-            "/names": {"key": "customer", "storage": "hashed"},
-            "/alerts/new": {"address": "https://ops.example.invalid/hook", "untested": "1"},
-        }
-        for path, form in forms.items():
+        forms: list[tuple[str, dict[str, str | float | bool]]] = [
+            ("/links", {"name": "finance"}),
+            ("/keys", {"name": "production", "scopes": "runs:write"}),
+            ("/budgets", {"amount": "40", "alerts": "80"}),
+            ("/budgets", {"dimension": "model", "value": "", "amount": "5", "period": "day", "alerts": "80"}),
+            ("/names", {"key": "customer", "storage": "hashed"}),
+            ("/alerts/new", {"address": "https://ops.example.invalid/hook", "untested": "1"}),
+        ]
+        for path, form in forms:
             assert page.request.post(f"{settings}{path}", form=form).ok, path
         views = f"{installed.url}/projects/{SHOP}/views"
         assert page.request.post(views, form={"name": "Week", "here": f"/projects/{SHOP}?range=7d"}).ok

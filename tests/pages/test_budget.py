@@ -20,7 +20,7 @@ async def test_a_budget_is_set_by_an_editor_and_seen_by_everybody(invite: Invite
     url = f"/projects/{project_id}"
     assert "How the forecast is made" not in text_of(await html_of(viewer, url))
 
-    saved = await member.post(f"{url}/settings/budget", form={"amount": "0.01", "alerts": "80, 50"})
+    saved = await member.post(f"{url}/settings/budgets", form={"amount": "0.01", "alerts": "80, 50"})
 
     assert saved.headers["Location"] == f"{url}/budgets"
     budgets = await html_of(member, f"{url}/budgets")
@@ -42,7 +42,7 @@ async def test_a_budget_that_cannot_be_read_comes_back_with_what_is_wrong(
     await post()
     member, _ = await invite(Role.MEMBER, project_id)
 
-    refused = await member.post(f"/projects/{project_id}/settings/budget", form={"amount": "lots", "alerts": "50"})
+    refused = await member.post(f"/projects/{project_id}/settings/budgets", form={"amount": "lots", "alerts": "50"})
 
     assert refused.status_code == 422
     field = Outline(await refused.get_data(as_text=True)).by_id("budget-amount")
@@ -53,10 +53,10 @@ async def test_the_overview_has_a_column_once_a_project_has_a_budget(
     reader: Browser, post: Post, project_id: str
 ) -> None:
     await post()
-    await reader.post(f"/projects/{project_id}/settings/budget", form={"amount": "1000"})
+    await reader.post(f"/projects/{project_id}/settings/budgets", form={"amount": "1000"})
 
     html = text_of(await html_of(reader, f"/?q={project_id}"))
-    await reader.post(f"/projects/{project_id}/settings/budget/remove")
+    await reader.post(f"/projects/{project_id}/settings/budgets/remove")
 
     assert "Budget used" in html
     assert "of $1,000" in html
@@ -119,12 +119,10 @@ async def test_a_budget_on_what_no_sums_are_kept_of_is_refused_at_its_field(
 async def test_an_admin_sets_budgets_over_all_projects(reader: Browser, post: Post) -> None:
     await post()
     saved = [
-        await reader.post("/admin/budgets/month", form={"amount": "5000", "alerts": "80"}),
-        await reader.post(
-            "/admin/budgets/new", form={"dimension": "model", "value": "", "period": "day", "amount": "900"}
-        ),
+        await reader.post("/admin/budgets", form={"amount": "5000", "alerts": "80"}),
+        await reader.post("/admin/budgets", form={"dimension": "model", "value": "", "period": "day", "amount": "900"}),
     ]
-    refused = await reader.post("/admin/budgets/new", form={"dimension": "user", "amount": "5"})
+    refused = await reader.post("/admin/budgets", form={"dimension": "user", "amount": "5"})
     added = await reader.post(
         "/admin/budgets/alerts/new", form={"address": "https://nowhere.invalid/of-all", "untested": "1"}
     )
@@ -187,7 +185,7 @@ async def test_a_budget_without_a_destination_says_that_nobody_is_told_and_has_t
     url = f"/projects/{project_id}"
     assert "Nobody is told yet" not in await html_of(member, f"{url}/budgets")
 
-    await member.post(f"{url}/settings/budget", form={"amount": "10", "alerts": "80"})
+    await member.post(f"{url}/settings/budgets", form={"amount": "10", "alerts": "80"})
 
     html = await html_of(member, f"{url}/budgets")
     assert "Nobody will be told yet: add a destination below." in html

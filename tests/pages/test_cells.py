@@ -548,7 +548,7 @@ async def test_a_budget_over_all_projects_shows_what_those_of_all_cells_spent(ce
     await until_merged(cells.main)
     await until_merged(cells.eu)
     client = cells.app.test_client()
-    set_ = await client.post("/admin/budgets/month", form={"amount": "1", "alerts": ""})
+    set_ = await client.post("/admin/budgets", form={"amount": "1", "alerts": ""})
     assert set_.status_code == 303
 
     async def uses() -> tuple[Use | None, Use | None]:

@@ -227,10 +227,10 @@ async def test_an_admin_sets_budgets_and_a_destination_of_a_team(
     await admin.post(f"/admin/teams/{team}/projects", form={"project": project_id})
     daily = {"dimension": "provider", "value": "", "period": "day"}
 
-    assert (await admin.post(f"{page}/month", form={"amount": "12", "alerts": "80"})).status_code == 303
-    assert (await admin.post(f"{page}/month", form={"amount": "none", "alerts": "80"})).status_code == 422
-    assert (await admin.post(f"{page}/new", form={**daily, "amount": "9", "alerts": ""})).status_code == 303
-    assert (await admin.post(f"{page}/new", form={**daily, "dimension": "user", "amount": "9"})).status_code == 422
+    assert (await admin.post(page, form={"amount": "12", "alerts": "80"})).status_code == 303
+    assert (await admin.post(page, form={"amount": "none", "alerts": "80"})).status_code == 422
+    assert (await admin.post(page, form={**daily, "amount": "9", "alerts": ""})).status_code == 303
+    assert (await admin.post(page, form={**daily, "dimension": "user", "amount": "9"})).status_code == 422
     sent = {"address": f"https://{team}.invalid/x", "untested": "1"}
     assert "whsec_" in await (await admin.post(f"{page}/alerts/new", form=sent)).get_data(as_text=True)
 
@@ -246,7 +246,7 @@ async def test_an_admin_sets_budgets_and_a_destination_of_a_team(
     member, _ = await invite(Role.MEMBER, project_id)
     assert (await member.get(page)).status_code == 403
     assert (await admin.get(f"{page[:-8]}x/budgets")).status_code == 404
-    assert (await admin.post("/admin/teams/nobody-here/budgets/month", form={"amount": "1"})).status_code == 404
+    assert (await admin.post("/admin/teams/nobody-here/budgets", form={"amount": "1"})).status_code == 404
 
     target = re.search(rf"{page}/alerts/([0-9a-f-]+)/remove", html)
     assert target is not None

@@ -117,7 +117,7 @@ async def test_a_page_is_sent_again_after_a_change_in_either(apart: Apart, monke
     second = await tag()
     assert not await is_known(first)
     assert (
-        await apart.app.test_client().post("/projects/p/settings/budget", form={"amount": "9", "alerts": ""})
+        await apart.app.test_client().post("/projects/p/settings/budgets", form={"amount": "9", "alerts": ""})
     ).status_code == 303
     assert not await is_known(second)
 

@@ -32,6 +32,7 @@ from webapp.pages.project.budgets import (
     BudgetsPart,
     StateRow,
     budgets_part,
+    forms_with,
     month_form,
     save_budget,
     state_rows,
@@ -75,28 +76,16 @@ async def budgets(team: str | None = None) -> ResponseReturnValue:
     return await render(await _page(team, request.args))
 
 
-@blueprint.post("/admin/budgets/month")
-@blueprint.post(f"{OF_TEAM}/month")
+@blueprint.post("/admin/budgets")
+@blueprint.post(OF_TEAM)
 @admin
-async def set_month(team: str | None = None) -> ResponseReturnValue:
-    """Set or change what all of the projects may cost in a month."""
+async def save(team: str | None = None) -> ResponseReturnValue:
+    """Set what all of the projects may cost in a month, or a budget for a day, a provider or a model."""
     owner, _ = await _owner(team)
-    saved = await save_budget(services().cells.main.database, owner, await sent_form("budget"))
-    if isinstance(saved, Form):
-        return await render(replace(await _page(team), month_form=saved), 422)
-    return _back(team, "Budget saved.")
-
-
-@blueprint.post("/admin/budgets/new")
-@blueprint.post(f"{OF_TEAM}/new")
-@admin
-async def add(team: str | None = None) -> ResponseReturnValue:
-    """Set a budget for a day, a provider or a model."""
-    owner, _ = await _owner(team)
-    saved = await save_budget(services().cells.main.database, owner, await sent_form(FORM.id))
+    saved = await save_budget(services().cells.main.database, owner)
     if isinstance(saved, Form):
         page = await _page(team)
-        return await render(replace(page, budgets=replace(page.budgets, form=saved)), 422)
+        return await render(replace(page, **forms_with(saved, page.budgets)), 422)
     return _back(team, "Budget saved.")
 
 

@@ -32,7 +32,7 @@ from runtally.usage.reader import UsageReader
 from runtally.usage.snapshots import Snapshots
 from runtally.usage.window import Range, Window
 from webapp import formats
-from webapp.addresses import address_of, path_to
+from webapp.addresses import address_of
 from webapp.form import Form, sent_form
 from webapp.pages.project.alerts import AlertsPart, alerts_part
 from webapp.pages.project.budget_line import BudgetLine, basis_of, budget_line
@@ -69,7 +69,7 @@ class BudgetsPart(Struct, frozen=True):
 
     rows: tuple[BudgetRow, ...]
     choices: tuple[tuple[str, str], ...]
-    add_url: str
+    save_url: str
     remove_url: str
     form: Form
     is_open: bool
@@ -117,12 +117,8 @@ async def budgets_part(
     return BudgetsPart(
         rows=rows,
         choices=((ALL_RUNS, ALL_CHOICE), *((choice, dimension_name(choice)) for choice in choices)),
-        add_url=path_to("admin_budgets.add", **_of_team(project_id))
-        if is_of_several(project_id)
-        else url_for("project_budgets.add", project_id=project_id),
-        remove_url=path_to("admin_budgets.remove", **_of_team(project_id))
-        if is_of_several(project_id)
-        else url_for("project_budgets.remove_one", project_id=project_id),
+        save_url=_address_of("save", project_id),
+        remove_url=_address_of("remove", project_id),
         form=replace(
             form, values={**FORM.values, **{name: (one,) for name, one in wanted.items()}, **form.values}
         ).at_version(rows),
@@ -147,19 +143,30 @@ async def stored_form(session: AsyncSession, project_id: str, sent: Form) -> For
     return Form.showing(FORM.id, values, of=tuple(map(_row, budgets)))
 
 
-async def save_budget(database: Database, owner: str, form: Form, names: LiveNames | None = None) -> Budget | Form:
-    """Set the budget of one of both forms of a project, or with a blank id of all; returns the form with what is wrong if it is."""
-    is_month = form.id != FORM.id
-    sent = {name: form.value(name) for name in ("amount", "alerts")} if is_month else form.sent
+async def save_budget(database: Database, owner: str, names: LiveNames | None = None) -> Budget | Form:
+    """Set the budget of the form that was sent; returns the form with what is wrong if it is.
+
+    One that names no dimension, value or period is that of the month.
+    """
+    sent = await sent_form()
+    is_month = sent.values.keys().isdisjoint(("dimension", "value", "period"))
+    form = replace(sent, id="budget" if is_month else FORM.id)
     try:
         async with database.session() as session:
             await edit.lock_owner(session, owner)
             stored = await (month_form(session, owner) if is_month else stored_form(session, owner, form))
             if conflict := form.conflict_with(stored):
                 return conflict
-            return await edit.set_budget(session, actor(), owner, sent, services().clock(), names)
+            return await edit.set_budget(session, actor(), owner, form.sent, services().clock(), names)
     except InvalidBudget as error:
         return form.refused(error, "" if is_month else "amount")
+
+
+def forms_with(refused: Form, part: BudgetsPart | None) -> dict[str, Form | BudgetsPart | None]:
+    """Return what a page shows in place of its forms where one of them is refused."""
+    if part is None or refused.id != FORM.id:
+        return {"month_form": refused}
+    return {"budgets": replace(part, form=refused)}
 
 
 def _percents(budget: Budget) -> str:
@@ -191,14 +198,15 @@ def _row(budget: Budget) -> BudgetRow:
 def _edit_url(budget: Budget) -> str:
     """Return where the form shows the budget."""
     of = {"dimension": budget.dimension, "value": budget.value, "period": budget.period}
-    if is_of_several(budget.project_id):
-        return f"{address_of('admin_budgets.budgets', of, **_of_team(budget.project_id))}#new-budget"
-    return f"{address_of('project_budgets.budgets', of, project_id=budget.project_id)}#new-budget"
+    return f"{_address_of('budgets', budget.project_id, of)}#new-budget"
 
 
-def _of_team(owner: str) -> dict[str, str]:
-    """Return the part of an address that names the team whose budgets they are."""
-    return {"team": owner.removeprefix(TEAM)} if is_team(owner) else {}
+def _address_of(view: str, owner: str, query: Mapping[str, str] = NOTHING_ASKED) -> str:
+    """Return the address of a view of a project's budgets, of a team's, or of those over all projects."""
+    if not is_of_several(owner):
+        return address_of(f"project_budgets.{view}", query, project_id=owner)
+    of_team = {"team": owner.removeprefix(TEAM)} if is_team(owner) else {}
+    return address_of(f"admin_budgets.{view}", query, **of_team)
 
 
 def _name(dimension: str, value: str) -> str:
@@ -320,45 +328,25 @@ async def _values(
     return tuple(found)
 
 
-@blueprint.post(f"{PATH}/budget")
-@project_editor
-async def set_budget(project_id: str) -> ResponseReturnValue:
-    """Set the amount of a month, and the shares of it at which alerts are sent."""
-    page = await budgets_page(project_id)
-    saved = await save_budget(services().cells.for_project(project_id).database, project_id, await sent_form("budget"))
-    if isinstance(saved, Form):
-        return await render(replace(page, month_form=saved), 422)
-    return back_to_budgets(project_id, f"Budget saved.{await _told(project_id)}")
-
-
-@blueprint.post(f"{PATH}/budget/remove")
-@project_editor
-async def remove_budget(project_id: str) -> ResponseReturnValue:
-    """Remove the budget."""
-    async with services().cells.for_project(project_id).database.session() as session:
-        await edit.remove(session, actor(), project_id)
-    return back_to_budgets(project_id, "Budget removed.")
-
-
 @blueprint.post(f"{PATH}/budgets")
 @project_editor
-async def add(project_id: str) -> ResponseReturnValue:
-    """Set a budget for a day, for one value of a dimension, or for each."""
-    form, cell = await sent_form(FORM.id), services().cells.for_project(project_id)
+async def save(project_id: str) -> ResponseReturnValue:
+    """Set a budget: of the month, for a day, for one value of a dimension, or for each."""
+    cell = services().cells.for_project(project_id)
     page = await budgets_page(project_id)
-    saved = await save_budget(cell.database, project_id, form, cell.names)
+    saved = await save_budget(cell.database, project_id, cell.names)
     if isinstance(saved, Form):
-        return await render(replace(page, budgets=replace(page.budgets, form=saved) if page.budgets else None), 422)
-    is_hashed = saved.value != trimmed(form.value("value"))
+        return await render(replace(page, **forms_with(saved, page.budgets)), 422)
+    is_hashed = saved.value != trimmed((await sent_form()).value("value"))
     by_hash = " by the hash of the name: it counts runs from when names were hashed" if is_hashed else ""
     return back_to_budgets(project_id, f"Budget saved{by_hash}.{await _told(project_id)}")
 
 
 @blueprint.post(f"{PATH}/budgets/remove")
 @project_editor
-async def remove_one(project_id: str) -> ResponseReturnValue:
-    """Remove the budget that the form names."""
-    form = await sent_form(FORM.id)
+async def remove(project_id: str) -> ResponseReturnValue:
+    """Remove the budget that the form names; without a name that of the month."""
+    form = await sent_form()
     async with services().cells.for_project(project_id).database.session() as session:
         await edit.remove(session, actor(), project_id, form.sent)
     return back_to_budgets(project_id, "Budget removed.")
