@@ -76,10 +76,11 @@ class _Question:
             self._opened = opened
             try:
                 opened.execute("SET enable_progress_bar = false")
-                opened.execute(_view_of(self._paths))
                 if self._is_stopped:
                     raise ArchiveTooLarge
-                rows = opened.execute(self._sql, list(self._values)).fetchmany(MAX_ROWS + 1)
+                # A view would be bound by itself, for which each file is opened once more.
+                sql = f"WITH runs AS NOT MATERIALIZED ({_runs_of(self._paths)}) {self._sql}"
+                rows = opened.execute(sql, list(self._values)).fetchmany(MAX_ROWS + 1)
             except (duckdb.OutOfMemoryException, duckdb.InterruptException) as error:
                 raise ArchiveTooLarge from error
             except (duckdb.IOException, duckdb.InvalidInputException) as error:
@@ -101,13 +102,13 @@ def _database() -> "DuckDBPyConnection":
     return duckdb.connect(config=_SETTINGS)
 
 
-def _view_of(paths: Sequence[str]) -> str:
+def _runs_of(paths: Sequence[str]) -> str:
     """SQL of `runs`: columns that a file does not have yet are NULL."""
     columns = ", ".join(f"NULL::{_type_of(field.type)} AS {field.name}" for field in msgspec.structs.fields(StoredRun))
     listed = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
     files = f"SELECT * FROM read_parquet([{listed}], hive_partitioning = false, union_by_name = true)"
     every = f"SELECT {columns} WHERE false UNION ALL BY NAME {files}" if paths else f"SELECT {columns} WHERE false"
-    return f"CREATE TEMP VIEW runs AS SELECT * REPLACE ({_SHOWN}) FROM ({every})"
+    return f"SELECT * REPLACE ({_SHOWN}) FROM ({every})"
 
 
 def _type_of(annotation: object) -> str:

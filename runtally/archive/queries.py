@@ -194,10 +194,16 @@ SELECT_FILES = """
 ORDER BY project_id, first_at, id
 """
 
-# The runs of the days from $2 to $3 that were stored once and are not in the table of runs, as it begins and ends with days
-# what a project drops or archives.
+# The runs of the days from $2 to $3 that were stored once and are neither in the table of runs nor in a file that has no others,
+# as it begins and ends with days what a project drops or archives.
 SELECT_LEFT = f"""
 SELECT coalesce(sum(stored.runs - live.runs), 0)::bigint
+       - (SELECT coalesce(sum(runs), 0)
+            FROM archive_files
+           WHERE state = 'kept'
+             AND ($1::text IS NULL OR project_id = $1)
+             AND first_at >= $2
+             AND last_at < $3)
   FROM projects
        CROSS JOIN LATERAL (SELECT coalesce(sum(runs), 0) AS runs
                              FROM {TOTALS.rows_of_projects} AS held
@@ -339,7 +345,7 @@ async def select_files(
 
 
 async def select_left(connection: Connection, project_id: str | None, since: datetime, until: datetime) -> int:
-    """Count the runs of some days that left the table of runs, from the sums of these days."""
+    """Count the runs of some days that are neither in the table of runs nor in a file that has no others, from the sums of these days."""
     return int(await connection.fetchval(SELECT_LEFT, project_id, since, until))
 
 

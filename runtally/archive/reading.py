@@ -12,7 +12,7 @@ from runtally.archive.engine import Rows
 from runtally.archive.file import Sums
 from runtally.archive.local import LocalFiles
 from runtally.archive.queries import KeptFile
-from runtally.clock import Clock
+from runtally.clock import Clock, next_month, start_of_day
 from runtally.db.database import Connection, Database
 from runtally.errors import ArchiveBusy, ArchiveTooLarge
 from runtally.extras import Extra
@@ -104,14 +104,6 @@ class ArchivedRuns:
             except TimeoutError:
                 raise ArchiveTooLarge from None
 
-    async def count(self, files: Sequence[KeptFile], since: datetime, until: datetime) -> int:
-        """Count the runs of a time in these files; only those are read that have others too."""
-        whole = [file for file in files if since <= file.first_at and file.last_at < until]
-        parts = [file for file in files if file not in whole]
-        sql = "SELECT count(*) FROM runs WHERE occurred_at >= $1::timestamptz AND occurred_at < $2::timestamptz"
-        read = await self.ask(parts, sql, [since, until])
-        return sum(file.sums.runs for file in whole) + int(sum(runs for (runs,) in read))
-
     async def sums_by_day(self, files: Sequence[KeptFile]) -> dict[date, Sums]:
         """Add up the runs of these files by day, file after file. Raises `ArchiveError` and `MissingExtra`."""
         sql = """SELECT epoch_us(occurred_at) // 86_400_000_000, count(*), coalesce(sum(cost_usd), 0),
@@ -126,5 +118,12 @@ class ArchivedRuns:
 
     async def missing(self, connection: Connection, project_id: str | None, since: datetime, until: datetime) -> int:
         """Count the runs of some days that are neither in the database nor in the archive: they were dropped."""
+        # A file has runs of one month: where whole months lack none, their days do not either, and no file has to be read.
+        months = start_of_day(since).replace(day=1), next_month(start_of_day(until - timedelta(microseconds=1)))
+        if not await queries.select_left(connection, project_id, *months):
+            return 0
         left = await queries.select_left(connection, project_id, since, until)
-        return left - await self.count(await self.files_in(connection, project_id, since, until), since, until)
+        files = await self.files_in(connection, project_id, since, until)
+        parts = [file for file in files if file.first_at < since or file.last_at >= until]
+        sql = "SELECT count(*) FROM runs WHERE occurred_at >= $1::timestamptz AND occurred_at < $2::timestamptz"
+        return left - sum(int(runs) for (runs,) in await self.ask(parts, sql, [since, until]))

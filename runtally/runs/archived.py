@@ -83,7 +83,15 @@ async def walk(  # noqa: PLR0913  # Which runs, from where on, and how many.
 ) -> Scan[StoredRun]:
     """Read up to `limit` matching runs of these files from a position on. Raises `ArchiveError` and `MissingExtra`."""
     conditions = conditions_of(run_filter, now, position, kind=ArchiveConditions)
-    is_older, place, taken = position.direction is Direction.OLDER, position.place, 1
+    is_older, place = position.direction is Direction.OLDER, position.place
+    since, until = _times(run_filter, now, position)
+    # Before the last file that reaches over the beginning is read, no run is known to be the next: they are read together.
+    begin = until if is_older else since
+    taken = (
+        1
+        if begin is None
+        else max(1, sum(file.last_at >= begin if is_older else file.first_at <= begin for file in files))
+    )
     way = "DESC" if is_older else "ASC"
     order = f"occurred_at {way}, id {way}, project_id {way}"
     sql = f"SELECT {_COLUMNS} FROM runs WHERE {conditions.sql} ORDER BY {order} LIMIT {limit}"
@@ -180,7 +188,7 @@ async def find(  # noqa: PLR0913  # What is looked for, where and when.
 
 
 def _times(
-    run_filter: RunFilter, now: datetime, position: Position, end: datetime | None
+    run_filter: RunFilter, now: datetime, position: Position, end: datetime | None = None
 ) -> tuple[datetime | None, datetime | None]:
     """Return the time of which files are needed: from the position, to the filter's bounds or the end if that is nearer."""
     since, until = run_filter.starts_at(now), run_filter.ends_at(now)

@@ -1,6 +1,7 @@
 """What runs answer is the same before and after they went into the archive: lists, totals, files, groups."""
 
 import asyncio
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
@@ -35,7 +36,7 @@ from runtally.runs.archived import RunSource
 from runtally.runs.export import ExportSource, Format, Part, export
 from runtally.runs.sorting import Order, SortKey, read_sorted
 from runtally.runs.totals import read_missing_before, read_totals
-from runtally.runs.values import Direction, ListedRun, Position
+from runtally.runs.values import Direction, ListedRun, Place, Position
 from runtally.usage.dimensions import DIMENSIONS, STATUS, Dimension, dimension_of_key
 from runtally.usage.filter import Outcome, Period, RunFilter
 from runtally.usage.groups.groups import GroupAnswer, read_groups
@@ -240,6 +241,44 @@ async def test_days_of_which_runs_were_dropped_before_there_was_an_archive_are_n
         assert await read_missing_before([RunSource(connection, runs)], ONE, NOW) == HORIZON.replace(day=1)
         of_later = ONE.replace(since=START + timedelta(days=5))
         assert await read_missing_before([RunSource(connection, runs)], of_later, NOW) is None
+
+
+@pytest.mark.parametrize("direction", Direction)
+async def test_files_that_reach_over_the_beginning_of_a_page_are_read_together(
+    own: Database, folder: Path, runs: ArchivedRuns, monkeypatch: pytest.MonkeyPatch, direction: Direction
+) -> None:
+    await archive_all(own, folder)
+    asked: list[int] = []
+
+    async def counted(paths: Sequence[str], sql: str, values: Sequence[object]) -> engine.Rows:
+        asked.append(len(paths))
+        return await ask_engine(paths, sql, values)
+
+    ask_engine = engine.ask
+    monkeypatch.setattr(engine, "ask", counted)
+    # The middle of April for older runs, and of March for newer ones: both projects have a file of the month.
+    at = START + timedelta(days=45 if direction is Direction.OLDER else 15)
+    async with own.snapshot() as connection:
+        page = await read.read_page([RunSource(connection, runs)], ALL, NOW, Position(direction, Place(at, "", "")))
+
+    assert (len(page.runs), asked) == (read.PAGE_RUNS, [2])
+
+
+async def test_no_file_is_read_to_see_that_no_run_is_missing(own: Database, folder: Path, runs: ArchivedRuns) -> None:
+    """However many files of other projects have only a part of the days that are asked about."""
+    await archive_all(own, folder)
+    shutil.rmtree(folder)
+    of_days = ALL.replace(since=START + timedelta(days=10), until=START + timedelta(days=40))
+
+    async with own.snapshot() as connection:
+        assert await read_missing_before([RunSource(connection, runs)], of_days, NOW) is None
+    async with own.connection() as connection:
+        await connection.execute("UPDATE archive_files SET state = 'removing' WHERE project_id = 'one'")
+    async with own.snapshot() as connection:
+        assert await read_missing_before([RunSource(connection, runs)], of_days.replace(project_id="two"), NOW) is None
+        # Where a month lacks some, its days are looked at.
+        with pytest.raises(DamagedArchive, match="is missing"):
+            await read_missing_before([RunSource(connection, runs)], of_days, NOW)
 
 
 async def test_a_run_and_its_trace_are_found_by_their_ids(own: Database, folder: Path, runs: ArchivedRuns) -> None:
