@@ -195,8 +195,8 @@ def write_copilot(home: Path) -> None:
         )
 
 
-def write_opencode(home: Path) -> None:
-    path = home / ".local/share/opencode/opencode.db"
+def write_opencode(home: Path, agent: str = "opencode") -> None:
+    path = home / f".local/share/{agent}/{agent}.db"
     path.parent.mkdir(parents=True)
     tokens = {"input": 40, "output": 60, "reasoning": 15, "cache": {"read": 500, "write": 25}}
     message = {
@@ -222,6 +222,41 @@ def write_opencode(home: Path) -> None:
     )
     connection.commit()
     connection.close()
+
+
+def write_kilo(home: Path) -> None:
+    write_opencode(home, "kilo")
+
+
+def write_kimi(home: Path) -> None:
+    """Write a call that was tried again and one of a compaction, and a fork that copies both and adds a subagent's."""
+
+    def asked(at: int, model: str, provider: str, kind: str = "loop") -> dict[str, Any]:
+        return {"type": "llm.request", "kind": kind, "provider": provider, "model": model, "time": at}
+
+    def used(at: int, number: int) -> dict[str, Any]:
+        usage = {"inputOther": 30, "output": number, "inputCacheRead": 450, "inputCacheCreation": 60}
+        return {"type": "usage.record", "model": "alias", "usage": usage, "time": at}
+
+    lines = (
+        {"type": "turn.prompt", "input": [{"text": SAID}]},
+        asked(AT_MS, "kimi-k2-thinking", "openai"),
+        {"type": "turn.step.retrying", "statusCode": 529, "errorMessage": SAID, "time": AT_MS + 40},
+        asked(AT_MS, "kimi-k2-thinking", "openai"),
+        used(AT_MS + 700, 41),
+        asked(AT_MS, "claude-opus-4-6", "anthropic", "compaction"),
+        used(AT_MS + 800, 42),
+    )
+    work = home / ".kimi-code/sessions/wd_acme"
+    write_lines(work / "k-1/agents/main/wire.jsonl", *lines)
+    (work / "k-1/state.json").write_text(json.dumps({"cwd": CWD, "title": SAID}))
+    # A fork is read before its parent where its name is the smaller one.
+    sub = {"labels": {"profileName": "coder"}}
+    write_lines(work / "k-0/agents/main/wire.jsonl", *lines, {"type": "forked", "time": AT_MS + 900})
+    write_lines(
+        work / "k-0/agents/agent-0/wire.jsonl", asked(AT_MS, "gemini-2.5-pro", "google-genai"), used(AT_MS + 950, 43)
+    )
+    (work / "k-0/state.json").write_text(json.dumps({"cwd": CWD, "forkedFrom": "k-1", "agents": {"agent-0": sub}}))
 
 
 def write_cline(home: Path) -> None:
@@ -313,6 +348,24 @@ def write_pi(home: Path) -> None:
         {"type": "session", "id": "p-1", "cwd": CWD},
         {"type": "message", "id": "1", "timestamp": "2026-11-20T10:00:09Z", "message": message},
     )
+    # Version 1: a summary and the warming of a cache are no messages, and a fork has the lines of its parent.
+    warmed = {"type": "usage", "id": "4", "kind": "cache_warm", "provider": "google", "model": "gemini-2.5-pro"}
+    lines = (
+        {"type": "model_change", "id": "2", "timestamp": AT, "provider": "openai", "modelId": "gpt-5.1"},
+        {"type": "compaction", "id": "3", "timestamp": AT, "summary": SAID, "usage": {**usage, "reasoning": 7}},
+        {**warmed, "timestamp": AT, "usage": {"input": 0, "output": 1, "cacheRead": 900, "cacheWrite": 0}},
+    )
+    sessions = home / ".pi/agent/sessions/--home-ada-acme--"
+    write_lines(sessions / "2.jsonl", {"type": "session", "id": "p-2", "cwd": CWD}, *lines)
+    hour = {**message, "usage": {**usage, "cacheWrite1h": 20}, "responseId": "msg_2", "durationMs": 812.6}
+    failed = {**message, "usage": {"input": 0, "output": 0}, "responseId": None, "stopReason": "error"}
+    write_lines(
+        sessions / "3.jsonl",
+        {"type": "session", "id": "p-3", "cwd": CWD, "parentSession": "2.jsonl"},
+        *lines,
+        {"type": "message", "id": "5", "timestamp": AT, "message": hour},
+        {"type": "message", "id": "6", "timestamp": AT, "message": {**failed, "timestamp": AT_MS + 1}},
+    )
 
 
 START = "2026-11-20T10:00:00.250Z"
@@ -342,6 +395,16 @@ ONE_OF_EACH: dict[str, tuple[Callable[[Path], None], set[tuple[Any, ...]]]] = {
         },
     ),
     "opencode": (write_opencode, {("anthropic", "claude-opus-4-6", START, "o-1", 565, 500, 25, 75, 15)}),
+    "kilo": (write_kilo, {("anthropic", "claude-opus-4-6", START, "o-1", 565, 500, 25, 75, 15)}),
+    "kimi-code": (
+        write_kimi,
+        {
+            ("moonshotai", "kimi-k2-thinking", START, "k-1", 0, 0, 0, 0, 0),
+            ("moonshotai", "kimi-k2-thinking", START, "k-1", 540, 450, 60, 41, 0),
+            ("anthropic", "claude-opus-4-6", START, "k-1", 540, 450, 60, 42, 0),
+            ("google", "gemini-2.5-pro", START, "k-0", 540, 450, 60, 43, 0),
+        },
+    ),
     "cline": (
         write_cline,
         {
@@ -357,7 +420,16 @@ ONE_OF_EACH: dict[str, tuple[Callable[[Path], None], set[tuple[Any, ...]]]] = {
         },
     ),
     "openhands": (write_openhands, {("anthropic", "claude-opus-4-6", START, "h-1", 950, 700, 90, 44, 5)}),
-    "pi": (write_pi, {("anthropic", "claude-opus-4-6", START, "p-1", 540, 450, 60, 41, 0)}),
+    "pi": (
+        write_pi,
+        {
+            ("anthropic", "claude-opus-4-6", START, "p-1", 540, 450, 60, 41, 0),
+            ("openai", "gpt-5.1", START, "p-2", 540, 450, 60, 41, 7),
+            ("google", "gemini-2.5-pro", START, "p-2", 900, 900, 0, 1, 0),
+            ("anthropic", "claude-opus-4-6", START, "p-3", 540, 450, 60, 41, 0),
+            ("anthropic", "claude-opus-4-6", "2026-11-20T10:00:00.251Z", "p-3", 0, 0, 0, 0, 0),
+        },
+    ),
 }
 
 
@@ -408,6 +480,25 @@ def test_claude_codes_call_is_the_run_that_its_telemetry_reports(tmp_path: Path)
     assert (first["serviceTier"], first["region"]) == ("batch", "us")
     assert first["metadata"] == {"agent": "claude-code", "agentVersion": "2.1.332", "repo": "acme", "branch": "main"}
     assert (failed["status"], failed["errorCode"], failed["model"]) == ("error", "429", "claude-opus-4-6")
+
+
+def test_what_pi_and_kimi_code_keep_beside_tokens(tmp_path: Path) -> None:
+    write_pi(tmp_path)
+    write_kimi(tmp_path)
+
+    runs = runs_of(tmp_path)
+
+    retried, answered, compacted, of_subagent = sorted(
+        (run for run in runs if run["metadata"]["agent"] == "kimi-code"), key=lambda run: run["outputTokens"]
+    )
+    assert (retried["errorCode"], retried["latencyMs"], answered["latencyMs"]) == ("529", 40, 700)
+    assert compacted["metadata"] == {"agent": "kimi-code", "repo": "acme", "querySource": "compaction"}
+    assert of_subagent["metadata"] == {"agent": "kimi-code", "repo": "acme", "agentName": "coder"}
+    of_pi = [run for run in runs if run["metadata"]["agent"] == "pi"]
+    assert [run["metadata"].get("querySource") for run in of_pi] == [None, "compaction", "cache_warm", None, None]
+    assert [run["metadata"].get("aggregated") for run in of_pi] == [None, True, None, None, None]
+    assert [run.get("units") for run in of_pi] == [None, None, None, {"cacheWrite1h": 20}, None]
+    assert [run.get("latencyMs") for run in of_pi] == [None, None, None, 813, None]
 
 
 def test_what_another_model_did_is_a_run_beside_it_and_a_fallbacks_counts_are_counted_once(tmp_path: Path) -> None:
@@ -685,7 +776,7 @@ def test_the_list_is_a_line_of_json_for_each_call(home: Path, capsys: pytest.Cap
     assert cli.main(["list", "--json", "--home", str(home), "--agent", "pi", "--agent", "codex"]) == 0
 
     printed = capsys.readouterr()
-    assert [json.loads(line)["metadata"]["agent"] for line in printed.out.splitlines()] == ["codex", "pi"]
+    assert [json.loads(line)["metadata"]["agent"] for line in printed.out.splitlines()] == ["codex", *["pi"] * 5]
     assert "Not known: Codex keeps no latency and no failed calls." in printed.err
 
 
@@ -701,9 +792,9 @@ async def test_a_second_sync_adds_nothing(
     where = ["--url", server.url, "--key", server.ingest_key, "--project", project_id, "--home", str(home)]
 
     assert cli.main(["sync", *where, "--user", "ada"]) == 0
-    assert capsys.readouterr().out == "16 runs added, 0 there already, 0 refused.\n"
+    assert capsys.readouterr().out == "25 runs added, 0 there already, 0 refused.\n"
     assert cli.main(["sync", *where]) == 0
-    assert capsys.readouterr().out == "0 runs added, 16 there already, 0 refused.\n"
+    assert capsys.readouterr().out == "0 runs added, 25 there already, 0 refused.\n"
 
     async with database.connection() as connection:
         row = await connection.fetchrow(
@@ -713,7 +804,7 @@ async def test_a_second_sync_adds_nothing(
     assert row is not None
     runs = runs_of(home)
     sums = (sum(run.get(name, 0) for run in runs) for name in ("inputTokens", "outputTokens"))
-    assert tuple(row) == (16, *sums, "ada", "ada")
+    assert tuple(row) == (25, *sums, "ada", "ada")
 
 
 # What telemetry has sent ----------------------------------------------------------------------------------------------------
@@ -1041,7 +1132,7 @@ def test_a_report_as_json_adds_up_to_its_total(
     assert cli.main(["report", "--home", str(home), "--by", by, "--json", "--prices", price_file]) == 0
 
     document = json.loads(capsys.readouterr().out)
-    assert document["total"]["calls"] == 16
+    assert document["total"]["calls"] == 25
     for name in ("calls", "failed", "input", "output", "unpriced"):
         assert sum(group[name] for group in document["groups"]) == document["total"][name]
     assert len({group[by] for group in document["groups"]}) == len(document["groups"])

@@ -1,4 +1,4 @@
-"""opencode: an assistant's message in its SQLite database is a call; a fork copies messages under new ids.
+"""opencode and Kilo, made from it: an assistant's message in the SQLite database is a call; a fork copies them under new ids.
 
 `output` is without reasoning, `input` without the cache. The call that finds a title is stored nowhere, nor are failed
 ones, and the time until a message was completed includes its tools.
@@ -15,22 +15,28 @@ from runtally_client.agent_files import reading
 from runtally_client.agent_files.reading import Home, Notes, Run, count, part, text
 
 NAME = "opencode"
+KILO = "kilo"
 _SESSIONS = "SELECT id, parent_id, version, directory FROM session"
 _MESSAGES = "SELECT session_id, data FROM message WHERE data LIKE '%\"assistant\"%' ORDER BY time_created, id"
 
 
-def read(home: Home, notes: Notes) -> Iterator[Run]:
+def read(home: Home, notes: Notes, agent: str = NAME) -> Iterator[Run]:
     """Yield the calls of all sessions, those of subagents under the session of their parent."""
-    folder = home.folder(".local/share", "XDG_DATA_HOME") / "opencode"
+    folder = home.folder(".local/share", "XDG_DATA_HOME") / agent
     seen: set[str] = set()
-    for path in reading.files(folder, "opencode*.db", notes):
-        for run in _of_file(path, notes):
+    for path in reading.files(folder, f"{agent}*.db", notes):
+        for run in _of_file(path, agent, notes):
             if run["runId"] not in seen:
                 seen.add(run["runId"])
                 yield run
 
 
-def _of_file(path: Path, notes: Notes) -> Iterator[Run]:
+def read_kilo(home: Home, notes: Notes) -> Iterator[Run]:
+    """Yield the calls of Kilo's sessions."""
+    return read(home, notes, KILO)
+
+
+def _of_file(path: Path, agent: str, notes: Notes) -> Iterator[Run]:
     import sqlite3
 
     try:
@@ -45,19 +51,19 @@ def _of_file(path: Path, notes: Notes) -> Iterator[Run]:
         notes.leave_out(f"{path} could not be read ({error})")
         return
     if rows:
-        notes.cannot_know("opencode keeps no latency, no failed calls and not the call that finds a title")
+        notes.cannot_know(f"{agent} keeps no latency, no failed calls and not the call that finds a title")
     for session, data in rows:
         try:
             message = json.loads(data)
         except ValueError:
             notes.leave_out(f"a message in {path} is no JSON")
             continue
-        run = _run(session, message, sessions) if isinstance(message, dict) else None
+        run = _run(agent, session, message, sessions) if isinstance(message, dict) else None
         if run:
             yield run
 
 
-def _run(session: str, message: dict[str, Any], sessions: dict[str, tuple[Any, ...]]) -> Run | None:
+def _run(agent: str, session: str, message: dict[str, Any], sessions: dict[str, tuple[Any, ...]]) -> Run | None:
     tokens, time = part(message, "tokens"), part(message, "time")
     cache = part(tokens, "cache")
     at, model = reading.seconds(time.get("created")), text(message, "modelID")
@@ -71,7 +77,7 @@ def _run(session: str, message: dict[str, Any], sessions: dict[str, tuple[Any, .
         root = parent
     version, folder = (*sessions.get(session, (None, None, None)),)[1:3]
     return reading.call(
-        NAME,
+        agent,
         (time.get("created"), model, given, answered, read_, written),
         at,
         model,
