@@ -28,7 +28,7 @@ from benchmarks.store import Postgres
 
 QUEUE_SECONDS = 60
 SPANS = Kind("protobuf", packed=False, size=100, others=0.0)
-SPAN_REQUESTS = 24
+SPAN_REQUESTS = 96
 Measured: TypeAlias = Mapping[str, float]
 
 

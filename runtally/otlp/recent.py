@@ -3,10 +3,10 @@
 Other workers do not know of it; one call may then stay two runs, if its spans are sent in different requests.
 """
 
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import NamedTuple, TypeAlias
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from runtally.models.run import Status
 from runtally.otlp.calls import Call
@@ -25,7 +25,29 @@ SpanPlace: TypeAlias = tuple[str, bytes]
 """A project and a span. Projects are kept apart: spans of one say nothing about another's."""
 
 
-_NONE: tuple[float, Below] = (0.0, ())
+_Said = TypeVar("_Said")
+
+
+class _Lasting(Generic[_Said]):
+    """What was said of spans in the last minute, the first to expire first."""
+
+    def __init__(self, seconds: Callable[[], float]) -> None:
+        self._seconds = seconds
+        # Of a dict, finding the first entry takes the longer the more before it were deleted.
+        self.kept: OrderedDict[SpanPlace, tuple[float, _Said]] = OrderedDict()
+
+    def get(self, place: SpanPlace) -> _Said | None:
+        known = self.kept.get(place)
+        return known[1] if known is not None and known[0] > self._seconds() else None
+
+    def put(self, place: SpanPlace, said: _Said) -> None:
+        self.kept[place] = self._seconds() + SECONDS, said
+        self.kept.move_to_end(place)
+
+    def expire(self, now: float) -> None:
+        kept = self.kept
+        while kept and (len(kept) > MAX_CALLS or next(iter(kept.values()))[0] <= now):
+            kept.popitem(last=False)
 
 
 class _Stored:
@@ -51,9 +73,9 @@ class Recent:
 
     def __init__(self, seconds: Callable[[], float]) -> None:
         self._seconds = seconds
-        self._above: dict[SpanPlace, tuple[float, Below]] = {}
-        self._taken: dict[SpanPlace, tuple[float, Below]] = {}
-        self._people: dict[SpanPlace, tuple[float, People]] = {}
+        self._above: _Lasting[Below] = _Lasting(seconds)
+        self._taken: _Lasting[str] = _Lasting(seconds)
+        self._people: _Lasting[People] = _Lasting(seconds)
         self._entries: deque[_Entry] = deque()
         self._calls: dict[_Key, dict[str, deque[_Stored]]] = {}
         self._scopes: dict[_Sender, Counter[str]] = {}
@@ -61,38 +83,31 @@ class Recent:
 
     def below(self, project_id: str, key: bytes) -> Below:
         """Return the stored calls of the project below this span."""
-        until, calls = self._above.get((project_id, key), _NONE)
-        return calls if until > self._seconds() else ()
+        return self._above.get((project_id, key)) or ()
 
     def people_of(self, project_id: str, key: bytes) -> People | None:
         """Return the session and the user that a span of the project named."""
-        until, people = self._people.get((project_id, key), (0.0, None))
-        return people if until > self._seconds() else None
+        return self._people.get((project_id, key))
 
     def add_people(self, people: Mapping[SpanPlace, People]) -> None:
         """Remember the sessions and users that spans named."""
-        until = self._seconds() + SECONDS
         for place, named in people.items():
-            self._people.pop(place, None)
-            self._people[place] = until, named
-        while self._people and (
-            len(self._people) > MAX_CALLS or next(iter(self._people.values()))[0] <= until - SECONDS
-        ):
-            del self._people[next(iter(self._people))]
+            self._people.put(place, named)
+        self._people.expire(self._seconds())
 
     def takes(self, call: Call) -> bool:
         """Return whether a stored call has this one, of which one encloses the other, as its twin.
 
         Each stored call takes one twin; a twin that is sent again is taken again.
         """
-        if self._taken and self._taken.get((call.project_id, call.key), _NONE)[0] > self._seconds():
+        if self._taken.get((call.project_id, call.key)) is not None:
             return True
         if self._scopes.get(_sender(call), {}).keys() <= {call.scope}:
             return False
         for key in _keys(call):
             for scope, queue in islice(self._calls.get(key, {}).items(), _NEIGHBOURS):
                 if scope != call.scope and _take(call, queue):
-                    _put(self._taken, (call.project_id, call.key), self._seconds())
+                    self._taken.put((call.project_id, call.key), scope)
                     return True
         return False
 
@@ -101,7 +116,7 @@ class Recent:
         now = self._seconds()
         self._expire(now)
         for place, below in above:
-            _put(self._above, place, now, joined(self.below(*place), below))
+            self._above.put(place, joined(self.below(*place), below))
         for call in calls[-MAX_CALLS:]:
             if not 0 < call.start <= call.end:
                 continue
@@ -139,9 +154,8 @@ class Recent:
                     del scopes[stored.scope]
                 if not scopes:
                     del self._calls[key]
-        for kept in (self._above, self._taken):
-            while kept and ((first := next(iter(kept))) and (kept[first][0] <= now or len(kept) > MAX_CALLS)):
-                del kept[first]
+        self._above.expire(now)
+        self._taken.expire(now)
 
 
 def _take(call: Call, queue: deque[_Stored]) -> bool:
@@ -154,12 +168,6 @@ def _take(call: Call, queue: deque[_Stored]) -> bool:
             stored.took = True
             return True
     return False
-
-
-def _put(kept: dict[SpanPlace, tuple[float, Below]], place: SpanPlace, now: float, below: Below = ()) -> None:
-    """Move the place to the end, so that the first to expire stands first."""
-    kept.pop(place, None)
-    kept[place] = now + SECONDS, below
 
 
 def _sender(call: Call) -> _Sender:

@@ -126,7 +126,7 @@ def test_after_a_minute_nothing_is_left(recent: Recent, seconds: Seconds) -> Non
     assert not recent.takes(make_call(2, **OUTER))
     assert not recent._calls  # noqa: SLF001  # What is not there cannot be seen from outside.
     assert not recent._scopes  # noqa: SLF001  # As above.
-    assert not recent._above  # noqa: SLF001  # As above.
+    assert not recent._above.kept  # noqa: SLF001  # As above.
 
 
 def test_only_so_many_are_kept(recent: Recent, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,5 +140,5 @@ def test_only_so_many_are_kept(recent: Recent, monkeypatch: pytest.MonkeyPatch) 
     recent.add([], [])
 
     assert len(recent._entries) == 50  # noqa: SLF001  # As above.
-    assert len(recent._above) == 50  # noqa: SLF001  # As above.
+    assert len(recent._above.kept) == 50  # noqa: SLF001  # As above.
     assert sum(len(queue) for scopes in recent._calls.values() for queue in scopes.values()) == 50  # noqa: SLF001  # As above.
