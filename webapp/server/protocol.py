@@ -316,6 +316,11 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._bytes_without_body = 0
+        # One piece is passed on as it came, instead of two copies of it; further ones are put behind it.
+        if not self.cycle.body:
+            self.cycle.body = b""  # type: ignore[assignment]  # Uvicorn only adds to it, and makes bytes of it.
+        elif isinstance(self.cycle.body, bytes):
+            self.cycle.body = bytearray(self.cycle.body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
