@@ -27,6 +27,7 @@ TRAITS = {
     "slow": "Answer only when the test ends.",
     "held": "Hold a stream in its middle until the test ends.",
     "groq": "Tell the usage of a stream of chat as Groq does.",
+    "llama": "Tell the timings of a stream of chat as llama.cpp's server does.",
     "cut": "Break the connection in the middle of a stream.",
     "short": "End a stream in order, but before its last events, as a proxy with a time limit does.",
     "tools": "Answer with a call of a tool.",
@@ -145,7 +146,11 @@ def chat_stream(asked: Asked) -> Frames:
         yield None, _chat_frame(asked, "chat.completion.chunk", [choice])
     reason = "tool_calls" if "tools" in asked.traits else "stop"
     last = {"index": 0, "delta": {}, "finish_reason": reason}
-    told = {"x_groq": {"id": RESPONSE_ID, "usage": CHAT_USAGE}} if "groq" in asked.traits else {}
+    told: Json = {"x_groq": {"id": RESPONSE_ID, "usage": CHAT_USAGE}} if "groq" in asked.traits else {}
+    if "llama" in asked.traits:
+        told |= {
+            "timings": {"cache_n": 1000, "prompt_n": 200, "prompt_ms": 16.1, "predicted_n": 350, "predicted_ms": 2.3}
+        }
     yield None, _chat_frame(asked, "chat.completion.chunk", [last]) | told
     if (asked.body.get("stream_options") or {}).get("include_usage"):
         yield None, _chat_frame(asked, "chat.completion.chunk", []) | _usage(asked, CHAT_USAGE)

@@ -23,9 +23,10 @@ OPENINFERENCE_KIND = "openinference.span.kind"
 REQUEST_TYPE = "llm.request.type"
 TRACELOOP_KIND = "traceloop.span.kind"
 LOGFIRE_TYPE = "logfire.span_type"
+AG2_USAGE = "ag2.usage.kind"
 KINDS = (
     OPERATION_ID, OPERATION, OBSERVATION_TYPE, LANGSMITH_KIND, OPENINFERENCE_KIND, REQUEST_TYPE, TRACELOOP_KIND, LOGFIRE_TYPE,
-    "mlflow.spanType",
+    "mlflow.spanType", AG2_USAGE,
 )  # fmt: skip
 """Attributes that tell the kind of a span; see `spans`."""
 LEVEL = "langfuse.observation.level"
@@ -44,7 +45,7 @@ FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
     ),
     "provider_model": (parse.name, "`provider`, its prefix, and `model`, the rest", ("litellm.provider.model",)),
     "model": (
-        parse.name, "`model`",
+        parse.model, "`model`",
         (
             "gen_ai.request.model", "ai.model.id", "llm.invocation_parameters", "embedding.model_name",
             "llm.request.model_name", "llm.model_name", "langfuse.observation.model.name", "gen_ai.response.model",
@@ -82,7 +83,7 @@ FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
             "llm.token_count.prompt_details.cache_read", "ai.usage.cachedInputTokens",
             "ai.usage.inputTokenDetails.cacheReadTokens", "gen_ai.usage.details.cache_read_tokens", "gen_ai.usage.cached_tokens",
             "langfuse.observation.usage_details", "ai.response.providerMetadata", "langsmith.metadata.usage_metadata",
-            "metadata.usage_object", "gen_ai.usage.input_token_details", "mlflow.chat.tokenUsage",
+            "metadata.usage_object", "gen_ai.usage.input_token_details", "mlflow.chat.tokenUsage", "mirascope.response.usage",
         ),
     ),
     "written": (
@@ -92,7 +93,7 @@ FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
             "gen_ai.usage.cache_creation_input_tokens", "llm.token_count.prompt_details.cache_write",
             "ai.usage.inputTokenDetails.cacheWriteTokens", "gen_ai.usage.details.cache_write_tokens",
             "langfuse.observation.usage_details", "ai.response.providerMetadata", "langsmith.metadata.usage_metadata",
-            "metadata.usage_object", "gen_ai.usage.input_token_details", "mlflow.chat.tokenUsage",
+            "metadata.usage_object", "gen_ai.usage.input_token_details", "mlflow.chat.tokenUsage", "mirascope.response.usage",
         ),
     ),
     "units": (
@@ -107,10 +108,11 @@ FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
         parse.count, "`reasoningTokens`",
         (
             "gen_ai.usage.reasoning.output_tokens", "gen_ai.usage.reasoning_tokens",
-            "gen_ai.usage.details.reasoning_tokens", "llm.usage.reasoning_tokens",
+            "gen_ai.usage.details.reasoning_tokens", "gen_ai.usage.thinking_tokens", "llm.usage.reasoning_tokens",
             "llm.token_count.completion_details.reasoning", "ai.usage.reasoningTokens",
             "ai.usage.outputTokenDetails.reasoningTokens", "langfuse.observation.usage_details",
-            "ai.response.providerMetadata", "langsmith.metadata.usage_metadata", "metadata.usage_object", "gen_ai.usage.output_token_details",
+            "ai.response.providerMetadata", "langsmith.metadata.usage_metadata", "metadata.usage_object",
+            "gen_ai.usage.output_token_details", "mirascope.response.usage",
         ),
     ),
     "tier": (
@@ -239,6 +241,7 @@ PARTS: Mapping[str, Callable[[Value], Found]] = {
     "langfuse.observation.cost_details": parse.cost_details,
     "langsmith.metadata.usage_metadata": parse.langchain_usage,
     "mlflow.chat.tokenUsage": parse.mlflow_usage,
+    "mirascope.response.usage": parse.mirascope_usage,
     "mlflow.llm.model": lambda value: {"model": parse.quoted(value)},
     "mlflow.llm.provider": lambda value: {"provider": parse.quoted(value)},
     "model": lambda value: {"model": parse.quoted(value)},

@@ -347,6 +347,19 @@ def mlflow_usage(value: Value) -> Found:
     return {**counts, "units": long_writes(_first(sent.get("cache_creation_input_tokens_above_1hr")))}
 
 
+def mirascope_usage(value: Value) -> Found:
+    """Parse the parts of the counts, which Mirascope keeps beside input and output that hold them."""
+    sent = _decoded(value, dict[str, Any]) or {}
+    names = {"cached": "cache_read_tokens", "written": "cache_write_tokens", "reasoning": "reasoning_tokens"}
+    return {field: _first(sent.get(name)) for field, name in names.items()}
+
+
+def model(value: Value) -> str | None:
+    """Parse the name of a model, without the interface of OpenAI's that Mirascope writes behind it."""
+    found = name(value)
+    return found and (found.removesuffix(":completions").removesuffix(":responses") or None)
+
+
 def speech_of_livekit(value: Value) -> Found:
     """Parse what was spoken: its tokens, which few vendors count, or its characters."""
     sent = _decoded(value, dict[str, Any]) or {}

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 from runtally.otlp import parse
 from runtally.otlp.attributes import (
+    AG2_USAGE,
     COUNT_NAMES,
     COUNTED,
     LANGSMITH_KIND,
@@ -39,6 +40,8 @@ _LITELLM = frozenset({
     "image_edit", "transcription", "speech", "generate_content", "ocr",
 })  # fmt: skip
 _REQUEST_TYPES = _LITELLM | {f"a{name}" for name in _LITELLM}
+# AG2 says again what each call used, and the sums of subtasks; only these calls have no other span.
+_AG2_CALLS = frozenset({"compaction", "aggregation"})
 _MLFLOW_CALLS = frozenset({"CHAT_MODEL", "LLM", "EMBEDDING"})
 _KNOWN_OPERATIONS = frozenset({"chat", "text_completion", "generate_content", "embeddings"})
 _OTHER_OPERATIONS = frozenset({"plan", "retrieval", "fetch_response"})
@@ -124,6 +127,7 @@ _RULES: tuple[tuple[str, Callable[[str, Span], bool]], ...] = (
     (LANGSMITH_KIND, lambda said, _: said.casefold() == _LANGSMITH_CALL),
     (OPERATION, _is_operation),
     (OPENINFERENCE_KIND, lambda said, _: said.casefold() in _OPENINFERENCE_CALLS),
+    (AG2_USAGE, lambda said, _: said in _AG2_CALLS),
     (MLFLOW_TYPE, lambda said, span: parse.quoted(said) in _MLFLOW_CALLS and _has_model(span.attributes)),
 )
 """The attributes that tell the kind of a span, the most reliable first, each with its test."""
@@ -140,7 +144,11 @@ _BESIDE: Mapping[str, str] = {
     "openlit.instrumentation.anthropic": "1.45.0",
 }
 """Scopes whose input leaves out what was read from a cache and written to it, and their last version of which that is known."""
-_BESIDE_WITH_CLAUDE: Mapping[str, str] = {"openinference.instrumentation.agno": "1.0.15", "pipecat": "1.14.0"}
+_BESIDE_WITH_CLAUDE: Mapping[str, str] = {
+    "openinference.instrumentation.agno": "1.0.15",
+    "pipecat": "1.14.0",
+    "opentelemetry.instrumentation.ag2": "1.2.1",
+}
 # Gateways count as OpenAI does.
 _OF_CLAUDE = frozenset({"anthropic", "aws", "google"})
 _VENDORS: Mapping[str, str] = {"openinference.instrumentation.cohere": "cohere"}

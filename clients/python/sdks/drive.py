@@ -105,6 +105,8 @@ def drive_openai():
         drain(create("short", stream=True))
     with case("openai stream of groq"):
         drain(create("groq", stream=True))
+    with case("openai stream of llama.cpp"):
+        drain(create("llama", stream=True))
     with case("openai without usage"):
         create("no-usage")
     with case("openrouter"):

@@ -52,7 +52,7 @@ export class Call {
     const whole = answer?.response ?? answer?.message ?? answer?.interaction ?? answer;
     this.answeredBy(whole?.model ?? whole?.modelVersion);
     // OpenAI writes its tier and its tools beside the usage.
-    const { usage = whole?.usageMetadata ?? whole?.x_groq?.usage ?? countedOf(whole), service_tier, tool_usage } = whole ?? {};
+    const { usage = whole?.usageMetadata ?? whole?.x_groq?.usage ?? whole?.timings ?? countedOf(whole), service_tier, tool_usage } = whole ?? {};
     if (usage) {
       this.#hasUsage = true;
       this.update(tokensOf(service_tier || tool_usage ? { service_tier, tool_usage, ...usage } : usage));

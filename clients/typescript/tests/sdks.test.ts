@@ -88,6 +88,9 @@ for (const [version, Client] of Object.entries({ newest: OpenAI, 4: OpenAI4, old
     test("a stream that tells its usage as Groq's do", () =>
       isOneRun(async () => drain(await client("groq").chat.completions.create({ ...CHAT, stream: true })), { ...OPENAI, ...TOKENS }));
 
+    test("a stream that tells its timings as llama.cpp's do", () =>
+      isOneRun(async () => drain(await client("llama").chat.completions.create({ ...CHAT, stream: true })), { ...OPENAI, ...TOKENS }));
+
     test("a stream that a proxy ends before its last events", () =>
       isOneRun(async () => drain(await client("short").chat.completions.create({ ...CHAT, stream: true })), {
         ...FAILED,

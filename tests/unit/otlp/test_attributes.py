@@ -57,6 +57,13 @@ IN_PARTS: dict[str, dict[str, Any]] = {
         "cache_creation_input_tokens": 6,
         "cache_creation_input_tokens_above_1hr": 5,
     },
+    "mirascope.response.usage": {
+        "input_tokens": 10,
+        "cache_read_tokens": 4,
+        "cache_write_tokens": 6,
+        "reasoning_tokens": 2,
+        "raw": None,
+    },
     "lk.llm_metrics": {"total_tokens": 15, "label": "never decoded"},
     "lk.tts_metrics": {"input_tokens": 10, "output_tokens": 5, "characters_count": 7},
 }

@@ -440,6 +440,55 @@ def test_mlflows_own_spans_are_calls_if_their_type_is() -> None:
     assert has(run, provider="anthropic", model="claude-sonnet-4-5", units={"cacheWrite1h": 71}, **WHOLE)
 
 
+def test_what_ag2_says_of_usage_is_no_second_call_unless_nothing_else_says_it() -> None:
+    def said(kind: str, number: int) -> Json:
+        usage: dict[str, Value] = {"gen_ai.usage.input_tokens": 4020, "gen_ai.usage.output_tokens": 660}
+        about: dict[str, Value] = {"gen_ai.provider.name": "openai", "gen_ai.response.model": "gpt-5.4"}
+        return span({"ag2.usage.kind": kind, **about, **usage}, number, parent=1)
+
+    counts: dict[str, Value] = {
+        "gen_ai.usage.input_tokens": 2011, "gen_ai.usage.output_tokens": 97, "gen_ai.usage.cache_read_input_tokens": 401,
+        "gen_ai.usage.cache_creation_input_tokens": 198, "gen_ai.usage.thinking_tokens": 31,
+    }  # fmt: skip
+    call: dict[str, Value] = {
+        "gen_ai.operation.name": "chat", "gen_ai.provider.name": "anthropic", "gen_ai.request.model": "claude-sonnet-4-5",
+    }  # fmt: skip
+    agent: dict[str, Value] = {"gen_ai.operation.name": "invoke_agent"}
+    scope = "opentelemetry.instrumentation.ag2"
+
+    run = the_run(
+        scoped(
+            scope,
+            span(agent, 1, ms=300),
+            span({**call, **counts}, 2, parent=1),
+            said("model_call", 3),
+            said("subtask", 4),
+        )
+    )
+    compacted = the_run(scoped(scope, span(agent, 1, ms=300), said("compaction", 2)))
+
+    # Claude's input is without what was cached, as the vendor counts it.
+    assert has(run, provider="anthropic", model="claude-sonnet-4-5", reasoning_tokens=31, **WHOLE)
+    assert has(compacted, provider="openai", model="gpt-5.4", input_tokens=4020, output_tokens=660)
+
+
+@pytest.mark.parametrize("interface", [":completions", ":responses", ""])
+def test_mirascopes_models_have_their_price_and_its_own_object_the_parts_of_its_counts(interface: str) -> None:
+    usage = '{"input_tokens":2610,"output_tokens":97,"cache_read_tokens":401,"cache_write_tokens":198,"reasoning_tokens":31,"total_tokens":2707}'
+    sent: dict[str, Value] = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": f"openai/gpt-5.4{interface}",
+        "gen_ai.usage.input_tokens": 2610,
+        "gen_ai.usage.output_tokens": 97,
+        "mirascope.response.usage": usage,
+    }
+
+    run = the_run(scoped("mirascope.llm", span(sent)))
+
+    assert has(run, provider="openai", model="gpt-5.4", reasoning_tokens=31, **WHOLE)
+
+
 def test_a_failed_call_of_mlflow_has_its_model_in_quotes_and_a_bare_one_is_somebody_elses() -> None:
     sent: dict[str, Value] = {"gen_ai.operation.name": "chat", "model": '"gpt-5-mini"'}
 

@@ -245,7 +245,7 @@ class Call:
     def _see(self, answer: object) -> None:
         whole = first(answer, "response", "message", "interaction") or answer
         usage, model = first(whole, "usage", "usage_metadata"), first(whole, "model", "model_version")
-        usage = usage or first(first(whole, "x_groq"), "usage") or _counted(whole)
+        usage = usage or first(first(whole, "x_groq"), "usage") or first(whole, "timings") or _counted(whole)
         if usage:
             self._usages = [usage, *self._usages[-1:]]
         # OpenAI writes these beside the usage.
