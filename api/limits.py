@@ -12,9 +12,9 @@ from quart_rate_limiter import QUART_RATE_LIMITER_LIMITS_ATTRIBUTE, RateLimit, R
 
 from api.current import decision, incoming, services
 from api.request import Request, sent_request
-from runtally.errors import InvalidKey, RateLimited, RuntallyError
+from runtally.errors import RateLimited, RuntallyError
 from runtally.limits.rate import MINUTE, Decision, Rate, per_minute
-from runtally.limits.wrong_keys import WrongKeys, source_of, too_many
+from runtally.limits.wrong_keys import WrongKeys, source_of
 from runtally.settings import Settings
 
 
@@ -101,26 +101,15 @@ ingest_limit = rate_limit(limits=[Limit(ingest_rate, _ingest_key)])
 """The limit of ingest requests; place it below the access rule of a view."""
 
 
-class wrong_keys_limited:  # noqa: N801  # A context manager; as a generator it would take each run three times as long.
-    """Count wrong keys: an address that sent too many is refused before a key is compared.
+class wrong_keys_limited(WrongKeys):  # noqa: N801  # A context manager; as a generator it would take each run three times as long.
+    """Count wrong keys of a request's address, which has the decision of a refusal."""
 
-    Raises `RateLimited`, and passes on `InvalidKey` of the block after counting it.
-    """
-
-    __slots__ = ("_request", "_wrong_keys")
+    __slots__ = ("_request",)
 
     def __init__(self, request: Request) -> None:
+        super().__init__(request.services.limiter, request.services.settings, request.address)
         self._request = request
-        self._wrong_keys = WrongKeys(request.services.limiter, request.services.settings, request.address)
 
-    async def __aenter__(self) -> None:
-        self._refuse(self._wrong_keys.refusal())
-
-    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None and issubclass(kind, InvalidKey):
-            self._refuse(await self._wrong_keys.count())
-
-    def _refuse(self, decision: Decision | None) -> None:
-        if decision is not None:
-            self._request.decision = decision
-            raise too_many(decision) from None
+    def refuse(self, decision: Decision) -> None:
+        self._request.decision = decision
+        super().refuse(decision)

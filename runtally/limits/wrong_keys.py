@@ -3,14 +3,17 @@
 from functools import lru_cache
 from ipaddress import IPv6Address, IPv6Network, ip_address
 
-from runtally.errors import RateLimited
+from runtally.errors import InvalidKey, RateLimited
 from runtally.limits.limiter import Limiter
 from runtally.limits.rate import Decision, Rate, per_minute
 from runtally.settings import Settings
 
 
 class WrongKeys:
-    """The wrong keys of one address. Before a key is checked, ask `refusal`; after a wrong one, call `count`."""
+    """The wrong keys of one address. A key is checked in a block of it, which counts a wrong one.
+
+    Raises `RateLimited` before the block and in place of its `InvalidKey`, where there were too many.
+    """
 
     __slots__ = ("_key", "_limiter", "_rate")
 
@@ -23,19 +26,23 @@ class WrongKeys:
         """Return the decision that refuses the address; None while it may send a key."""
         return self._limiter.refusal(self._key, self._rate)
 
-    async def count(self) -> Decision | None:
-        """Count one wrong key, and return what `refusal` does. Raises `StoreUnavailable`."""
-        decision = await self._limiter.take(self._key, self._rate)
-        return None if decision.granted else decision
+    async def __aenter__(self) -> None:
+        if refused := self.refusal():
+            self.refuse(refused)
 
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and issubclass(kind, InvalidKey):
+            decision = await self._limiter.take(self._key, self._rate)
+            if not decision.granted:
+                self.refuse(decision)
 
-def too_many(decision: Decision) -> RateLimited:
-    """Return the error for an address that sent too many wrong keys."""
-    return RateLimited(
-        "Too many wrong keys came from this address: wait for as many seconds as the header Retry-After says, and "
-        "correct the key.",
-        retry_after_seconds=decision.retry_after_seconds,
-    )
+    def refuse(self, decision: Decision) -> None:
+        """Refuse the address by this decision. Raises `RateLimited`."""
+        raise RateLimited(
+            "Too many wrong keys came from this address: wait for as many seconds as the header Retry-After says, and "
+            "correct the key.",
+            retry_after_seconds=decision.retry_after_seconds,
+        ) from None
 
 
 UNKNOWN = "unknown"

@@ -15,7 +15,7 @@ from runtally.clock import Clock
 from runtally.db.database import Database
 from runtally.errors import InvalidKey, MissingKey, RateLimited, RuntallyError, StoreUnavailable
 from runtally.limits.limiter import Limiter
-from runtally.limits.wrong_keys import WrongKeys, too_many
+from runtally.limits.wrong_keys import WrongKeys
 from runtally.settings import Settings
 from webapp.mcp.server import asking
 
@@ -70,18 +70,10 @@ class _Keyed:
     async def _holder(self, scope: Scope) -> Actor:
         """Return the holder of the key. Raises `MissingKey`, `InvalidKey`, `RateLimited` and `StoreUnavailable`."""
         client = scope["client"]
-        wrong_keys = WrongKeys(self._limiter, self._settings, client[0] if client else None)
-        refused = wrong_keys.refusal()
-        if refused is None:
-            try:
-                key = _key_of(scope)
-                async with self._database.connection() as connection:
-                    return await verify(connection, self._clock(), key)
-            except InvalidKey:
-                refused = await wrong_keys.count()
-                if refused is None:
-                    raise
-        raise too_many(refused)
+        async with WrongKeys(self._limiter, self._settings, client[0] if client else None):
+            key = _key_of(scope)
+            async with self._database.connection() as connection:
+                return await verify(connection, self._clock(), key)
 
 
 def _key_of(scope: Scope) -> str:
