@@ -1,7 +1,5 @@
 """GET /api/audit: the log of changes, for admins, as JSON or CSV."""
 
-import csv
-import io
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
@@ -22,7 +20,7 @@ from runtally.errors import Forbidden, InvalidPayload, StoreUnavailable, Unknown
 from runtally.fields import MAX_ROW, camel
 from runtally.models.audit import AuditEntry
 from runtally.settings import MAIN
-from runtally.spreadsheets import guarded
+from runtally.spreadsheets import csv_of, guarded
 
 blueprint = Blueprint("audit", __name__, url_prefix="/api/audit")
 
@@ -80,23 +78,21 @@ async def get_audit() -> ResponseReturnValue:
     async with services().cells.named(query.cell).database.session() as session:
         found = await list_entries(session, project_id=query.project_id, before=query.before, limit=query.limit + 1)
     if query.format == "csv":
-        return csv_of(found[: query.limit])
+        return file_of(found[: query.limit])
     entries = tuple(answered(AuditedChange, row) for row in found[: query.limit])
     return reply(AuditLog(entries=entries, next_before=entries[-1].id if len(found) > query.limit else None))
 
 
-def csv_of(rows: Sequence[AuditEntry]) -> Reply:
+def file_of(rows: Sequence[AuditEntry]) -> Reply:
     """Answer entries as a file with a row for each."""
+    names = AuditedChange.__struct_fields__
     entries = [answered(AuditedChange, row) for row in rows]
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(AuditedChange.__struct_fields__)
-    for entry in entries:
-        values = [getattr(entry, name) for name in AuditedChange.__struct_fields__]
-        texts = [
-            "" if value is None else value if isinstance(value, str) else msgspec.json.encode(value).decode()
-            for value in values
-        ]
-        writer.writerow(map(guarded, texts))
+    cells = [[guarded(_text(getattr(entry, name))) for name in names] for entry in entries]
     headers = {"Content-Type": "text/csv; charset=utf-8", "Cache-Control": "no-store"}
-    return Reply(file.getvalue().encode(), 200, headers)
+    return Reply(csv_of([names, *cells], line_end="\n").encode(), 200, headers)
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,8 +1,6 @@
 """GET /api/usage."""
 
-import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from io import StringIO
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -43,7 +41,7 @@ from runtally.errors import (
 from runtally.fields import camel
 from runtally.money import as_json
 from runtally.runs.cost_lines import CostLines, read_cost_lines
-from runtally.spreadsheets import guarded
+from runtally.spreadsheets import csv_of, guarded
 from runtally.usage.deleted_queries import DeletedCosts, read_deleted
 from runtally.usage.dimensions import KEY, OTHER
 from runtally.usage.groups.groups import GroupAnswer, Sums, read_groups
@@ -308,10 +306,10 @@ def csv_parts(
     """Yield these buckets, or all, as parts of a file with a row for each group; a value that is null is blank."""
     timeline = answer.question.timeline
     columns = msgspec.structs.fields(LineGroup if isinstance(answer, CostLines) else UsageGroup)[1:]
-    yield _lines([["start", "end", *map(guarded, dimensions), *(column.encode_name for column in columns)]])
+    yield csv_of([["start", "end", *map(guarded, dimensions), *(column.encode_name for column in columns)]])
     for number in range(len(timeline.starts)) if numbers is None else numbers:
         moments = [*map(utc, timeline.bucket(number))]
-        yield _lines(
+        rows = (
             [
                 *moments,
                 *(guarded(one or "") for one in row.group.values()),
@@ -319,6 +317,7 @@ def csv_parts(
             ]
             for row in _rows(answer, dimensions, number)
         )
+        yield csv_of(rows)
 
 
 def _rows(
@@ -327,12 +326,6 @@ def _rows(
     if isinstance(answer, CostLines):
         return _lines_of(answer, dimensions, number)
     return (_group(dimensions, group, sums) for group, sums in rows_of(answer, number))
-
-
-def _lines(rows: Iterable[Sequence[str]]) -> str:
-    file = StringIO()
-    csv.writer(file, lineterminator="\r\n").writerows(rows)
-    return file.getvalue()
 
 
 def _cell(value: Any) -> str:  # noqa: ANN401  # A field of a group.

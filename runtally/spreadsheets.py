@@ -1,6 +1,9 @@
-"""Escape text in CSV files, so that spreadsheets do not take names from anywhere for formulas."""
+"""Write CSV files, in which spreadsheets do not take names from anywhere for formulas."""
 
+import csv
 import re
+from collections.abc import Iterable
+from io import StringIO
 
 BOM = "\ufeff"
 """Before a CSV file, so that Excel reads it as UTF-8."""
@@ -18,3 +21,10 @@ def guarded(text: str) -> str:
 def unguarded(text: str) -> str:
     """Undo `guarded`."""
     return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
+
+
+def csv_of(rows: Iterable[Iterable[object]], *, line_end: str = "\r\n") -> str:
+    """Return the text of a file with these rows, whose texts are `guarded` already."""
+    file = StringIO()
+    csv.writer(file, lineterminator=line_end).writerows(rows)
+    return file.getvalue()

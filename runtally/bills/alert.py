@@ -1,8 +1,7 @@
 """A comparison for people: as CSV, and as an alert that a bill differs by more than an admin tolerates."""
 
-import csv
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from io import StringIO
 
 from runtally.alerts.evaluation_queries import insert_alert
 from runtally.alerts.evaluator import ALL_NAME
@@ -15,7 +14,7 @@ from runtally.models.alert import AlertKind
 from runtally.models.budget import Bill
 from runtally.models.rollup import ALL_PROJECTS_KEY
 from runtally.money import as_json, plain
-from runtally.spreadsheets import guarded
+from runtally.spreadsheets import csv_of, guarded
 
 _SHOWN = 3
 
@@ -99,15 +98,15 @@ WORDS = {
 
 def as_csv(bill: Bill, comparison: Comparison) -> str:
     """Write the parts of each model's difference; a model that is right has one row without a reason."""
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    return csv_of([COLUMNS, *_rows_of(bill, comparison)], line_end="\n")
+
+
+def _rows_of(bill: Bill, comparison: Comparison) -> Iterator[Sequence[str]]:
     for one in comparison.models or (comparison.total,):
         head = [guarded(bill.provider), guarded(one.name)]
         head += [plain(amount) for amount in (one.billed_usd, one.computed_usd, one.difference_usd)]
         if not one.parts:
-            writer.writerow([*head, "", "", "", "", ""])
+            yield [*head, "", "", "", "", ""]
         for part in one.parts:
             counts = ["" if count is None else str(count) for count in (part.billed, part.here)]
-            writer.writerow([*head, part.reason.value, guarded(part.what), plain(part.amount_usd), *counts])
-    return text.getvalue()
+            yield [*head, part.reason.value, guarded(part.what), plain(part.amount_usd), *counts]

@@ -6,9 +6,7 @@ have to keep all old rows as long as a slow reader takes.
 """
 
 import asyncio
-import csv
-import io
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime
@@ -32,7 +30,7 @@ from runtally.runs.parquet import parquet
 from runtally.runs.read import read_chunk
 from runtally.runs.sorting import MOST_SORTED, Order, read_part
 from runtally.runs.values import Direction, Place, Position, Scan
-from runtally.spreadsheets import BOM, guarded
+from runtally.spreadsheets import BOM, csv_of, guarded
 from runtally.usage.filter import RunFilter
 
 ARCHIVED_CHUNK_RUNS = 10_000
@@ -125,7 +123,7 @@ async def export(  # noqa: PLR0913  # Which runs, and how they are written.
     counted = _counted(first, chunks, on_runs)
     match format_:
         case Format.CSV:
-            yield (BOM.encode() if with_bom else b"") + _csv([COLUMNS])
+            yield (BOM.encode() if with_bom else b"") + csv_of([COLUMNS]).encode()
             async for runs in counted:
                 yield _csv_rows(runs)
         case Format.JSONL:
@@ -226,13 +224,7 @@ def _written(run: StoredRun) -> StoredRun:
 
 
 def _csv_rows(runs: Sequence[StoredRun]) -> bytes:
-    return _csv(tuple(map(_cell, msgspec.structs.astuple(run))) for run in runs)
-
-
-def _csv(rows: Iterable[tuple[object, ...]]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text).writerows(rows)
-    return text.getvalue().encode()
+    return csv_of(map(_cell, msgspec.structs.astuple(run)) for run in runs).encode()
 
 
 def _cell(value: object) -> object:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from quart import Blueprint, request, url_for
 from quart.typing import ResponseReturnValue
 
-from api.audit import MAX_ENTRIES, csv_of
+from api.audit import MAX_ENTRIES, file_of
 from api.current import services
 from runtally.audit import PAGE, list_entries
 from runtally.cells.cell import Cell
@@ -80,7 +80,7 @@ async def audit() -> ResponseReturnValue:
 async def export() -> ResponseReturnValue:
     """The newest entries of the same filter, as a file."""
     found = await _found(_chosen(), {}, MAX_ENTRIES)
-    answer = csv_of([entry for _, entry in found])
+    answer = file_of([entry for _, entry in found])
     answer.headers["Content-Disposition"] = "attachment; filename=audit.csv"
     return answer
 
