@@ -14,7 +14,9 @@ from runtally.usage.conditions import ArchiveConditions
 from runtally.usage.groups.slices import INPUTS, SliceKey, names_of, read_group, value_columns
 from runtally.usage.plan import Plan, Question
 from runtally.usage.sketch import LATENCY
-from runtally.usage.timeline import TimeSpan
+from runtally.usage.timeline import EPOCH, BucketWidth, Timeline, TimeSpan
+
+_MICROSECOND = timedelta(microseconds=1)
 
 
 class ArchivedGroupReader:
@@ -25,7 +27,7 @@ class ArchivedGroupReader:
 
     async def missing_in(self, connection: Connection, question: Question, span: TimeSpan) -> int:
         """Count the runs of a span's days that are neither in the database nor in the archive."""
-        until = start_of_day(span.until - timedelta(microseconds=1)) + DAY
+        until = start_of_day(span.until - _MICROSECOND) + DAY
         return await self._runs.missing(connection, question.filter.project_id, start_of_day(span.since), until)
 
     async def slices(
@@ -66,19 +68,22 @@ class ArchivedGroupReader:
 
 def _runs_sql(conditions: ArchiveConditions, question: Question, plan: Plan, spans: Sequence[TimeSpan]) -> str:
     """SQL of the runs of some spans, each with the number of its bucket and its values; once for each value of a list."""
-    starts = question.timeline.starts
-    number, of_starts = "0 AS number", ""
-    if len(starts) > 1:
-        number = "starts.number"
-        of_starts = f""" ASOF JOIN (SELECT unnest({conditions.value(list(starts), "timestamptz[]")}) AS start,
-                          unnest(range({len(starts)}))::int AS number) AS starts
-              ON runs.occurred_at >= starts.start"""
+    number = _number_sql(question.timeline) if len(question.timeline.starts) > 1 else "0"
     columns, joined, which = value_columns(conditions, question.by, plan.rest_of)
     conditions.add(question.filter)
     times = " OR ".join(
         f"(occurred_at >= {conditions.value(span.since, 'timestamptz')} AND occurred_at < {conditions.value(span.until, 'timestamptz')})"
         for span in spans
     )
-    return f"""(SELECT {number}{columns}, {LATENCY} AS latency, {INPUTS}
-          FROM runs{of_starts}{joined}
+    return f"""(SELECT {number} AS number{columns}, {LATENCY} AS latency, {INPUTS}
+          FROM runs{joined}
          WHERE {conditions.sql} AND ({times}){which}) AS valued"""
+
+
+def _number_sql(timeline: Timeline) -> str:
+    """SQL of the number of a run's bucket: computed, because a join keeps all runs in memory, to sort them."""
+    assert timeline.width is not None  # noqa: S101  # There are several buckets.
+    first = (timeline.width.start(timeline.starts[0]) - EPOCH) // _MICROSECOND
+    if timeline.width is BucketWidth.MONTH:
+        return f"datediff('month', make_timestamp({first}), make_timestamp(epoch_us(runs.occurred_at)))"
+    return f"(epoch_us(runs.occurred_at) - {first}) // {timeline.width.length // _MICROSECOND}"

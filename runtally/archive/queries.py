@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from runtally.archive.file import Identity, Sums
 from runtally.db.bulk import affected_rows, in_chunks
@@ -220,6 +220,16 @@ SELECT coalesce(sum(stored.runs - live.runs), 0)::bigint
    AND ($1::text IS NULL OR id = $1)
 """
 
+# What left the table of runs, and since when it may.
+SELECT_GONE = """
+SELECT count(*),
+       coalesce(sum(runs), 0),
+       (SELECT sum(extract(epoch FROM dropped_before))
+          FROM projects)
+  FROM archive_files
+ WHERE state = 'kept'
+"""
+
 SELECT_PATHS = """
 SELECT path
   FROM archive_files
@@ -261,6 +271,9 @@ class KeptFile(NamedTuple):
     size_bytes: int
     sha256: bytes
     sums: Sums
+
+
+Gone: TypeAlias = tuple[object, ...]
 
 
 class Contents(NamedTuple):
@@ -347,6 +360,11 @@ async def select_files(
 async def select_left(connection: Connection, project_id: str | None, since: datetime, until: datetime) -> int:
     """Count the runs of some days that are neither in the table of runs nor in a file that has no others, from the sums of these days."""
     return int(await connection.fetchval(SELECT_LEFT, project_id, since, until))
+
+
+async def select_gone(connection: Connection) -> Gone:
+    """Read a value that changes whenever more runs leave the table of runs, or a file of the archive goes."""
+    return tuple(await connection.fetchrow(SELECT_GONE) or ())
 
 
 async def select_contents(connection: Connection) -> Contents:

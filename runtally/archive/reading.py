@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from copy import copy
 from datetime import date, datetime, timedelta
 from operator import add
 
@@ -11,7 +12,7 @@ from runtally.archive.archive import Archive
 from runtally.archive.engine import Rows
 from runtally.archive.file import Sums
 from runtally.archive.local import LocalFiles
-from runtally.archive.queries import KeptFile
+from runtally.archive.queries import Gone, KeptFile
 from runtally.clock import Clock, next_month, start_of_day
 from runtally.db.database import Connection, Database
 from runtally.errors import ArchiveBusy, ArchiveTooLarge
@@ -26,6 +27,8 @@ WAIT_SECONDS = 3.0
 """How long each question of a page waits for those of others; the page holds a connection meanwhile."""
 MAX_WAITING = 2
 """Pages that wait at once, so that connections are left for those that do not need the archive."""
+MOST_REMEMBERED = 1_000
+"""Spans of months that are remembered to be complete."""
 
 
 class _Turns:
@@ -57,14 +60,13 @@ class _Turns:
 class ArchivedRuns:
     """The runs in the files of the archive, as its manifest lists them; nothing is read where it lists none."""
 
-    def __init__(
-        self, archive: Archive, local: LocalFiles | None = None, turns: _Turns | None = None, *, is_one: bool = False
-    ) -> None:
-        """Files and turns of others can be shared; `is_one` says that all questions are of one reader."""
+    def __init__(self, archive: Archive) -> None:
         self._archive = archive
-        self._local = local or LocalFiles(archive)
-        self._turns = turns or _Turns()
-        self._own_turn: AbstractAsyncContextManager[object] = asyncio.Lock() if is_one else nullcontext()
+        self._local = LocalFiles(archive)
+        self._turns = _Turns()
+        self._own_turn: AbstractAsyncContextManager[object] = nullcontext()
+        self._complete: dict[tuple[datetime, datetime], Gone] = {}
+        """Months of which no project lacked a run, and what had left the table of runs then."""
 
     @classmethod
     def of(cls, settings: Settings, database: Database, clock: Clock) -> "ArchivedRuns | None":
@@ -74,7 +76,9 @@ class ArchivedRuns:
 
     def of_one_reader(self) -> "ArchivedRuns":
         """Return the same runs for one reader, whose questions wait for each other: together they are one that waits."""
-        return ArchivedRuns(self._archive, self._local, self._turns, is_one=True)
+        runs = copy(self)
+        runs._own_turn = asyncio.Lock()  # noqa: SLF001  # Of the same class.
+        return runs
 
     async def files_in(
         self, connection: Connection, project_id: str | None, since: datetime | None, until: datetime | None
@@ -120,7 +124,15 @@ class ArchivedRuns:
         """Count the runs of some days that are neither in the database nor in the archive: they were dropped."""
         # A file has runs of one month: where whole months lack none, their days do not either, and no file has to be read.
         months = start_of_day(since).replace(day=1), next_month(start_of_day(until - timedelta(microseconds=1)))
+        # Of all projects that takes a sum of each day of each of them, so it is remembered until anything more leaves the table.
+        gone = await queries.select_gone(connection) if project_id is None else None
+        if gone is not None and self._complete.get(months) == gone:
+            return 0
         if not await queries.select_left(connection, project_id, *months):
+            if gone is not None:
+                if len(self._complete) >= MOST_REMEMBERED:
+                    self._complete.clear()
+                self._complete[months] = gone
             return 0
         left = await queries.select_left(connection, project_id, since, until)
         files = await self.files_in(connection, project_id, since, until)

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pytest
 
-from runtally.archive import archiver, engine, local, reading
+from runtally.archive import archiver, engine, local, queries, reading
 from runtally.archive.groups import ArchivedGroupReader
 from runtally.archive.reading import ArchivedRuns
 from runtally.db.combined import CombinedReads
@@ -227,6 +227,23 @@ async def test_without_an_archive_in_reach_groups_of_old_days_are_refused(own: D
             await read_groups([GroupRowReader.over(connection)], question)
 
 
+async def test_buckets_of_any_width_are_as_before(own: Database, folder: Path, groups: ArchivedGroupReader) -> None:
+    span = TimeSpan(START + timedelta(days=9, hours=3, minutes=7), START + timedelta(days=35, minutes=1))
+    by_error = tuple(
+        Question(Timeline.in_buckets(span, width, NOW), RunFilter(project_id="one"), (STATUS, DIMENSIONS["errorCode"]))
+        for width in BucketWidth
+    )
+
+    async def slices() -> list[Any]:
+        async with own.snapshot() as connection:
+            return [(await ask(connection, question, groups)).slices for question in by_error]
+
+    before = await slices()
+    await archive_all(own, folder)
+    assert [len(found) > 1 for found in before] == [True] * len(BucketWidth)
+    assert await slices() == before
+
+
 async def test_days_of_which_runs_were_dropped_before_there_was_an_archive_are_never_added_up_in_part(
     own: Database, folder: Path, runs: ArchivedRuns, groups: ArchivedGroupReader
 ) -> None:
@@ -264,7 +281,9 @@ async def test_files_that_reach_over_the_beginning_of_a_page_are_read_together(
     assert (len(page.runs), asked) == (read.PAGE_RUNS, [2])
 
 
-async def test_no_file_is_read_to_see_that_no_run_is_missing(own: Database, folder: Path, runs: ArchivedRuns) -> None:
+async def test_no_file_is_read_to_see_that_no_run_is_missing(
+    own: Database, folder: Path, runs: ArchivedRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However many files of other projects have only a part of the days that are asked about."""
     await archive_all(own, folder)
     shutil.rmtree(folder)
@@ -272,6 +291,10 @@ async def test_no_file_is_read_to_see_that_no_run_is_missing(own: Database, fold
 
     async with own.snapshot() as connection:
         assert await read_missing_before([RunSource(connection, runs)], of_days, NOW) is None
+        with monkeypatch.context() as patched:
+            # Nor are the days of all projects added up again.
+            patched.delattr(queries, "select_left")
+            assert await read_missing_before([RunSource(connection, runs)], of_days, NOW) is None
     async with own.connection() as connection:
         await connection.execute("UPDATE archive_files SET state = 'removing' WHERE project_id = 'one'")
     async with own.snapshot() as connection:
