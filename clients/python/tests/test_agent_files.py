@@ -5,8 +5,11 @@ import os
 import re
 import signal
 import sqlite3
+import sys
+import zlib
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -368,6 +371,29 @@ def write_pi(home: Path) -> None:
     )
 
 
+def write_openclaw(home: Path) -> None:
+    """Write two calls of pi's form as rows, the second with an answer so long that it is packed."""
+    path = home / ".openclaw/agents/main/agent/openclaw-agent.sqlite"
+    path.parent.mkdir(parents=True)
+    usage = {"input": 30, "output": 41, "cacheRead": 450, "cacheWrite": 0, "reasoningTokens": 7}
+    message = {"role": "assistant", "provider": "openai", "model": "gpt-5.1", "usage": usage, "timestamp": AT_MS}
+    call = {"type": "message", "message": {**message, "responseId": "resp_1", "content": [{"text": SAID}]}}
+    packed = zlib.compress(json.dumps({**call, "message": {**message, "responseId": "resp_2"}}).encode())
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE transcript_events (session_id, seq, event_json, event_zstd, navigation_json)")
+    connection.executemany(
+        "INSERT INTO transcript_events VALUES ('w-1', ?, ?, ?, ?)",
+        [
+            (0, json.dumps({"type": "session", "id": "w-1", "cwd": CWD}), None, None),
+            (1, None, zlib.compress(b'{"type":"message","message":{"role":"user"}}'), '{"message":{"role":"user"}}'),
+            (2, json.dumps(call), None, None),
+            (3, None, packed, '{"message":{"role":"assistant"}}'),
+        ],
+    )
+    connection.commit()
+    connection.close()
+
+
 START = "2026-11-20T10:00:00.250Z"
 ONE_OF_EACH: dict[str, tuple[Callable[[Path], None], set[tuple[Any, ...]]]] = {
     "claude-code": (
@@ -430,6 +456,7 @@ ONE_OF_EACH: dict[str, tuple[Callable[[Path], None], set[tuple[Any, ...]]]] = {
             ("anthropic", "claude-opus-4-6", "2026-11-20T10:00:00.251Z", "p-3", 0, 0, 0, 0, 0),
         },
     ),
+    "openclaw": (write_openclaw, {("openai", "gpt-5.1", START, "w-1", 480, 450, 0, 41, 7)}),
 }
 
 
@@ -499,6 +526,22 @@ def test_what_pi_and_kimi_code_keep_beside_tokens(tmp_path: Path) -> None:
     assert [run["metadata"].get("aggregated") for run in of_pi] == [None, True, None, None, None]
     assert [run.get("units") for run in of_pi] == [None, None, None, {"cacheWrite1h": 20}, None]
     assert [run.get("latencyMs") for run in of_pi] == [None, None, None, 813, None]
+
+
+def test_a_packed_call_is_read_where_python_can_unpack_it_and_named_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_openclaw(tmp_path)
+    notes = Notes()
+    for name in ("compression.zstd", "backports.zstd", "zstandard"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert len(list(read(Home(tmp_path), notes))) == 1
+    assert [(number, why[:44]) for why, number in notes.left_out.items()] == [
+        (1, "a call of OpenClaw with a long answer is pac")
+    ]
+
+    monkeypatch.setitem(sys.modules, "zstandard", SimpleNamespace(decompress=zlib.decompress))
+    assert [figures(run) for run in runs_of(tmp_path)] == [("openai", "gpt-5.1", START, "w-1", 480, 450, 0, 41, 7)] * 2
 
 
 def test_what_another_model_did_is_a_run_beside_it_and_a_fallbacks_counts_are_counted_once(tmp_path: Path) -> None:
@@ -792,9 +835,9 @@ async def test_a_second_sync_adds_nothing(
     where = ["--url", server.url, "--key", server.ingest_key, "--project", project_id, "--home", str(home)]
 
     assert cli.main(["sync", *where, "--user", "ada"]) == 0
-    assert capsys.readouterr().out == "25 runs added, 0 there already, 0 refused.\n"
+    assert capsys.readouterr().out == "26 runs added, 0 there already, 0 refused.\n"
     assert cli.main(["sync", *where]) == 0
-    assert capsys.readouterr().out == "0 runs added, 25 there already, 0 refused.\n"
+    assert capsys.readouterr().out == "0 runs added, 26 there already, 0 refused.\n"
 
     async with database.connection() as connection:
         row = await connection.fetchrow(
@@ -804,7 +847,7 @@ async def test_a_second_sync_adds_nothing(
     assert row is not None
     runs = runs_of(home)
     sums = (sum(run.get(name, 0) for run in runs) for name in ("inputTokens", "outputTokens"))
-    assert tuple(row) == (25, *sums, "ada", "ada")
+    assert tuple(row) == (26, *sums, "ada", "ada")
 
 
 # What telemetry has sent ----------------------------------------------------------------------------------------------------
@@ -1132,7 +1175,7 @@ def test_a_report_as_json_adds_up_to_its_total(
     assert cli.main(["report", "--home", str(home), "--by", by, "--json", "--prices", price_file]) == 0
 
     document = json.loads(capsys.readouterr().out)
-    assert document["total"]["calls"] == 25
+    assert document["total"]["calls"] == 26
     for name in ("calls", "failed", "input", "output", "unpriced"):
         assert sum(group[name] for group in document["groups"]) == document["total"][name]
     assert len({group[by] for group in document["groups"]}) == len(document["groups"])

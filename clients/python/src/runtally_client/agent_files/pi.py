@@ -6,7 +6,7 @@ lifetimes of what was written, no attempts that were tried again and no summarie
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from runtally_client.agent_files import reading
@@ -20,29 +20,38 @@ def read(home: Home, notes: Notes) -> Iterator[Run]:
     """Yield the calls of all sessions."""
     seen: set[str] = set()
     for path in reading.files(home.folder(".pi/agent", "PI_CODING_AGENT_DIR") / "sessions", "*.jsonl", notes):
-        session: dict[str, object] = {}
-        chosen: dict[str, Any] = {}
-        for line in reading.lines(path, notes, b'"usage"', b'"session"', b'"model_change"'):
-            kind = line.get("type")
-            if kind == "session":
-                session = line
-            elif kind == "model_change":
-                chosen = {"provider": line.get("provider"), "model": line.get("modelId")}
-            message = part(line, "message") if kind == "message" else line
-            if message.get("role") == "assistant":
-                chosen = message
-            run = _run(line, message, message if text(message, "model") else chosen, session, notes)
-            if run and run["runId"] not in seen:
-                seen.add(run["runId"])
-                yield run
+        for run in calls(NAME, reading.lines(path, notes, b'"usage"', b'"session"', b'"model_change"'), seen):
+            notes.cannot_know(
+                "pi keeps no status of failed calls, and before version 1 no latency, no reasoning, no attempts that were tried again"
+            )
+            yield run
+
+
+def calls(agent: str, lines: Iterable[dict[str, Any]], seen: set[str]) -> Iterator[Run]:
+    """Yield the calls in the lines of one session that are not among those seen, and add them to these."""
+    session: dict[str, Any] = {}
+    chosen: dict[str, Any] = {}
+    for line in lines:
+        kind = line.get("type")
+        if kind == "session":
+            session = line
+        elif kind == "model_change":
+            chosen = {"provider": line.get("provider"), "model": line.get("modelId")}
+        message = part(line, "message") if kind == "message" else line
+        if message.get("role") == "assistant":
+            chosen = message
+        run = _run(agent, line, message, message if text(message, "model") else chosen, session)
+        if run and run["runId"] not in seen:
+            seen.add(run["runId"])
+            yield run
 
 
 def _run(
+    agent: str,
     line: dict[str, Any],
     message: dict[str, Any],
     answering: dict[str, Any],
     session: dict[str, Any],
-    notes: Notes,
 ) -> Run | None:
     usage, model = part(message, "usage"), text(answering, "responseModel", "model")
     at = reading.seconds(message.get("timestamp") or line.get("timestamp"))
@@ -51,14 +60,11 @@ def _run(
     has_failed = message.get("stopReason") == "error"
     if not usage or at is None or not model or not (given or count(usage, "output") or has_failed):
         return None
-    notes.cannot_know(
-        "pi keeps no status of failed calls, and before version 1 no latency, no reasoning, no attempts that were tried again"
-    )
     kind = line.get("type")
     source = text(line, "kind") if kind == "usage" else text(message, "toolName") if kind == "message" else kind
     latency = message.get("durationMs") if message.get("role") == "assistant" else None
     return reading.call(
-        NAME,
+        agent,
         (text(message, "responseId") or line.get("id"),),
         at,
         model,
@@ -78,7 +84,7 @@ def _run(
             "cachedInputTokens": cached,
             "cacheWriteTokens": written,
             "outputTokens": count(usage, "output"),
-            "reasoningTokens": count(usage, "reasoning"),
+            "reasoningTokens": count(usage, "reasoning", "reasoningTokens"),
         },
         units={"cacheWrite1h": min(count(usage, "cacheWrite1h"), written)},
     )

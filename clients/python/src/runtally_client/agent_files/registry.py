@@ -11,6 +11,7 @@ from runtally_client.agent_files import (
     copilot,
     gemini,
     kimi,
+    openclaw,
     opencode,
     openhands,
     pi,
@@ -32,6 +33,7 @@ AGENTS = (
     Agent(vibe.NAME, "Mistral Vibe", vibe.read),
     Agent(openhands.NAME, "OpenHands", openhands.read),
     Agent(pi.NAME, "pi", pi.read),
+    Agent(openclaw.NAME, "OpenClaw", openclaw.read),
 )
 UNFIT = {
     "aider": "the counts of its streamed calls are its own estimates; use LiteLLM's callback or a proxy",
