@@ -265,11 +265,11 @@ def _as_json(page: _Page, names: Mapping[UUID, str] | None, deleted: DeletedCost
             UsageBucket(
                 utc(span.since),
                 utc(span.until),
-                tuple(_group(dimensions, group, sums) for group, sums in rows_of(answer, number)),
+                tuple(group_of(dimensions, group, sums) for group, sums in rows_of(answer, number)),
             )
             for number, span in spans
         ),
-        totals=tuple(_group(dimensions, group, answer.groups.get(group, _NO_SUMS)) for group in _groups(answer)),
+        totals=tuple(group_of(dimensions, group, answer.groups.get(group, _NO_SUMS)) for group in _groups(answer)),
         **common,
     )
 
@@ -280,7 +280,8 @@ def _key_ids(answer: GroupAnswer | CostLines) -> list[UUID]:
     return [UUID(value) for value in values if value is not None and value != OTHER]
 
 
-def _group(dimensions: tuple[str, ...], group: Group, sums: Sums) -> UsageGroup:
+def group_of(dimensions: tuple[str, ...], group: Group, sums: Sums) -> UsageGroup:
+    """Return the sums of a group; `dimensions` are the names of groupBy."""
     totals, latency = sums.totals, sums.latency
     is_known = latency is not None or not totals.runs
     return answered(
@@ -325,7 +326,7 @@ def _rows(
 ) -> Iterator[UsageGroup] | Iterator[LineGroup]:
     if isinstance(answer, CostLines):
         return _lines_of(answer, dimensions, number)
-    return (_group(dimensions, group, sums) for group, sums in rows_of(answer, number))
+    return (group_of(dimensions, group, sums) for group, sums in rows_of(answer, number))
 
 
 def _cell(value: Any) -> str:  # noqa: ANN401  # A field of a group.

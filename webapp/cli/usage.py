@@ -7,6 +7,7 @@ from typing import NamedTuple
 import click
 
 from api.cost_lines import line_groups
+from api.usage import group_of
 from runtally.access import projects
 from runtally.archive.groups import ArchivedGroupReader
 from runtally.archive.reading import ArchivedRuns
@@ -21,13 +22,13 @@ from runtally.usage.filter import RunFilter
 from runtally.usage.groups.groups import GroupAnswer, Sums, read_groups
 from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.memo import DayMemo
-from runtally.usage.plan import ALL_MEASURES, Group, LatencyDetail, Question
+from runtally.usage.plan import LatencyDetail, Question
 from runtally.usage.snapshots import Snapshots
 from runtally.usage.timeline import BucketWidth, Timeline
 from runtally.usage.window import NamedRange
 from webapp.cli.filters import filter_options
 from webapp.cli.opening import with_database
-from webapp.cli.output import Record, attributes, echo, echo_json, echo_table, json_option, record
+from webapp.cli.output import Record, echo, echo_json, echo_table, json_option, record
 
 SUMS = ("RUNS", "FAILED", "COST USD", "INPUT", "OUTPUT", "CACHED", "P95 MS")
 LINE_SUMS = ("COST USD", "QUANTITY")
@@ -140,23 +141,13 @@ def _line_cells(line: str, sums: LineSum) -> Sequence[str]:
 
 def _record(found: GroupAnswer | CostLines) -> Record:
     question, span = found.question, found.question.timeline.span
-    names = [dimension.name for dimension in question.by]
+    names = tuple(dimension.name for dimension in question.by)
     return record(
         start=span.since.astimezone(UTC),
         end=span.until.astimezone(UTC),
-        group_by=[*names, LINE] if isinstance(found, CostLines) else names,
+        group_by=(*names, LINE) if isinstance(found, CostLines) else names,
         overlapping=found.question.is_overlapping,
         totals=[line for group, sums in found.groups.items() for line in line_groups((*names, LINE), group, sums)]
         if isinstance(found, CostLines)
-        else [_row(names, group, sums) for group, sums in found.groups.items()],
-    )
-
-
-def _row(names: Sequence[str], group: Group, sums: Sums) -> Record:
-    totals, latency = sums.totals, sums.latency
-    values = {name: OTHER_NAME if value == OTHER else value for name, value in zip(names, group, strict=True)}
-    return {"group": values} | record(
-        **attributes(totals, *ALL_MEASURES),
-        p50_latency_ms=latency.p50_ms if latency else None,
-        p95_latency_ms=latency.p95_ms if latency else None,
+        else [group_of(names, group, sums) for group, sums in found.groups.items()],
     )

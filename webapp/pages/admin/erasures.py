@@ -12,7 +12,7 @@ from runtally.errors import InvalidErasure
 from runtally.models.audit import Erasure, ErasureState
 from webapp import formats
 from webapp.form import Form, sent_form
-from webapp.pages.admin.counted import Act, WorkPage, WorkRow, work_row
+from webapp.pages.admin.counted import Act, WorkPage, WorkRow
 from webapp.pages.admin.frame import Frame, frame
 from webapp.rendering import Page, render, see_other
 from webapp.report import Column, Head, Table, table_of
@@ -125,8 +125,8 @@ def _row(erasure: Erasure) -> WorkRow:
         if is_moving
         else ""
     )
-    now = services().clock()
-    return work_row(erasure, now, url=url, name=erasure.label, is_moving=is_moving, whole=whole, progress=progress)
+    at = formats.ago(erasure.created_at, services().clock())
+    return WorkRow(erasure, url, erasure.label, at, is_moving, whole, progress)
 
 
 def _table(erasure: Erasure) -> Table:

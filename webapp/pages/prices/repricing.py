@@ -16,7 +16,7 @@ from runtally.pricing.repricing import repricer
 from runtally.pricing.repricing.repricer import Group, Scope, select_number
 from webapp import formats
 from webapp.form import Form, sent_form
-from webapp.pages.admin.counted import Act, WorkPage, WorkRow, work_row
+from webapp.pages.admin.counted import Act, WorkPage, WorkRow
 from webapp.pages.prices.frame import Names, PricesFrame, names_in_use, period_of, prices_frame, time_in
 from webapp.rendering import Page, render, see_other
 from webapp.report import Column, Head, Table, table_of
@@ -169,14 +169,14 @@ def _row(repricing: Repricing, now: datetime) -> WorkRow:
     progress = (
         f"{formats.count(repricing.seen)} of about {formats.count(max(repricing.runs, repricing.seen))} runs checked."
     )
-    return work_row(
+    return WorkRow(
         repricing,
-        now,
-        url=url_for("repricing.repricing", repricing_id=repricing.id),
-        name=" · ".join((*(names or ["All runs"]), *([] if period == "always" else [period]))),
-        is_moving=is_moving,
-        whole=max(repricing.runs, repricing.seen + 1),
-        progress=progress if is_moving or state is RepricingState.PAUSED else "",
+        url_for("repricing.repricing", repricing_id=repricing.id),
+        " · ".join((*(names or ["All runs"]), *([] if period == "always" else [period]))),
+        formats.ago(repricing.created_at, now),
+        is_moving,
+        max(repricing.runs, repricing.seen + 1),
+        progress if is_moving or state is RepricingState.PAUSED else "",
     )
 
 
