@@ -102,7 +102,10 @@ async def issue_for_trying(
     session: AsyncSession, now: datetime, by: Actor, project_id: str, scopes: Sequence[Scope]
 ) -> IssuedKey:
     """A key for an hour, with which somebody tries the API; the one before it is revoked. The caller has locked the project."""
-    name = f"To try the API, by {by.label or by.name}"[:MAX_NAME]
+    name = f"To try the API, by {by.label or by.name}"
+    if len(name) > MAX_NAME:
+        # People whose long addresses begin alike have different names.
+        name = f"{name[: MAX_NAME - 9]}~{_hash(name).hex()[:8]}"
     for key in await of_project(session, project_id):
         if key.name == name and is_active(key, now):
             revoke(session, now, by, key)

@@ -137,7 +137,7 @@ async def _demand_stored(session: AsyncSession, project_id: str, values: Iterabl
 def _free_name(name: str, others: Sequence[SavedView]) -> str:
     name = name.strip()
     if not name or len(name) > MAX_NAME or not name.isprintable():
-        raise InvalidName(f"Give the view a name of at most {MAX_NAME} characters.")
+        raise InvalidName(f"Give the view a name of 1 to {MAX_NAME} characters.")
     if any(one.name.casefold() == name.casefold() for one in others):
         raise InvalidName("Another view of this project has this name. Choose another one.")
     return name

@@ -65,7 +65,7 @@ async def create(  # noqa: PLR0913  # What says what the link is has its name at
     """Create a link. Raises `InvalidName` for a name that is missing or too long, and where there are too many."""
     name = name.strip()
     if not name or len(name) > MAX_NAME or "\0" in name:
-        raise InvalidName(f"Give the link a name of at most {MAX_NAME} characters.")
+        raise InvalidName(f"Give the link a name of 1 to {MAX_NAME} characters.")
     if len(await list_links(session, project_id)) >= MAX_LINKS:
         raise InvalidName(f"A project has at most {MAX_LINKS} links; remove one that is not needed.")
     expires_at = now + lifetime if lifetime else None

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 from quart import Quart
+from quart.typing import TestClientProtocol as Browser
 
 from runtally.access.keys import issue, list_all, verify
 from runtally.access.scopes import Scope
@@ -246,6 +247,23 @@ async def test_a_name_is_changed_and_a_blank_one_is_refused_at_its_field(
     assert saved.headers["Location"] == f"{url}/general"
     assert "Name saved." in await html_of(member, f"{url}/general")
     assert "Support &amp; more" in await html_of(member, f"/projects/{project_id}")
+
+
+@pytest.mark.parametrize(
+    ("days", "said"),
+    [
+        ("90", "Saved. Older runs are deleted within minutes."),
+        ("0", "Saved. Runs are kept forever."),
+        ("", "Saved. Runs are kept forever."),
+    ],
+)
+async def test_saving_retention_says_what_happens_to_runs(
+    reader: Browser, post: Post, project_id: str, days: str, said: str
+) -> None:
+    await post()
+    url = f"/projects/{project_id}/settings"
+    assert (await reader.post(f"{url}/retention", form={"days": days})).status_code == 303
+    assert said in text_of(await html_of(reader, f"{url}/general"))
 
 
 async def test_retention_is_chosen_and_dropped_runs_are_mentioned(

@@ -136,7 +136,7 @@ async def test_only_known_parameters_of_the_projects_reports_are_saved(
 async def test_a_view_has_a_name_that_can_be_read(viewer: Browser, project_id: str, name: str) -> None:
     status, text = await save(viewer, project_id, f"/projects/{project_id}", name)
 
-    assert (status, "Give the view a name of at most 80 characters." in text) == (422, True)
+    assert (status, "Give the view a name of 1 to 80 characters." in text) == (422, True)
 
 
 async def test_a_name_is_used_once_in_a_project(viewer: Browser, project_id: str) -> None:

@@ -77,16 +77,20 @@ async def test_nobody_makes_one_who_may_not_make_keys(
         assert ('action="/docs/key"' in await html_of(browser, "/docs")) is is_offered
 
 
-async def test_a_long_address_is_cut(database: Database, project_id: str, post: Post, invite: Invite) -> None:
+async def test_makers_whose_long_addresses_begin_alike_keep_their_keys(
+    closed_app: Quart, database: Database, project_id: str, post: Post, invite: Invite
+) -> None:
     await post()
-    member, email = await invite(Role.MEMBER, project_id)
+    makers = [await invite(Role.MEMBER, project_id) for _ in range(2)]
     async with database.session() as session:
-        user = await users.find_by_email(session, email)
-        assert user is not None
-        user.email = f"{'a' * 90}-{email}"
-        session.add(user)
+        for _, email in makers:
+            user = await users.find_by_email(session, email)
+            assert user is not None
+            user.email = f"{'a' * 90}-{email}"
+            session.add(user)
 
-    await make(member, project_id)
+    secrets = [await make(browser, project_id) for browser, _ in (*makers, makers[1])]
 
-    [key] = await trial_keys(database, project_id)
-    assert len(key.name or "") == keys.MAX_NAME
+    assert [await status_with(closed_app, secret, project_id) for secret in secrets] == [200, 401, 200]
+    made = {key.name or "" for key in await trial_keys(database, project_id)}
+    assert [len(name) for name in made] == [keys.MAX_NAME, keys.MAX_NAME]

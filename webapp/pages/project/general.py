@@ -111,20 +111,19 @@ async def rename(project_id: str) -> ResponseReturnValue:
 async def retain(project_id: str) -> ResponseReturnValue:
     """Change how long runs are kept."""
     form = await sent_form("retention")
-    async with services().cells.for_project(project_id).database.session() as session:
+    cell = services().cells.for_project(project_id)
+    async with cell.database.session() as session:
         page = await _page(session, project_id, is_locked=True)
         if conflict := form.conflict_with(page.retention_form, days=dict(page.retention.choices)):
             return await render(replace(page, retention_form=conflict), 422)
         try:
-            await projects.retain(session, actor(), project_id, _days(form.value("days")))
+            days = _days(form.value("days"))
+            await projects.retain(session, actor(), project_id, days)
         except InvalidRetention as error:
             return await render(replace(page, retention_form=form.refused(error, "days")), 422)
-    return back_to(
-        SECTION,
-        project_id,
-        f"Saved. Older runs are {'archived' if services().cells.for_project(project_id).archive else 'deleted'} within minutes.",
-        "#retention",
-    )
+    has_end = services().settings.retention_days if days is None else days
+    what_happens = f"Older runs are {'archived' if cell.archive else 'deleted'} within minutes."
+    return back_to(SECTION, project_id, f"Saved. {what_happens if has_end else 'Runs are kept forever.'}", "#retention")
 
 
 @blueprint.post(f"{PATH}/hide")
