@@ -87,21 +87,25 @@ async def walk(  # noqa: PLR0913  # Which runs, from where on, and how many.
     since, until = _times(run_filter, now, position)
     # Before the last file that reaches over the beginning is read, no run is known to be the next: they are read together.
     begin = until if is_older else since
-    taken = (
-        1
-        if begin is None
-        else max(1, sum(file.last_at >= begin if is_older else file.first_at <= begin for file in files))
-    )
+    over = 0 if begin is None else sum(file.last_at >= begin if is_older else file.first_at <= begin for file in files)
     way = "DESC" if is_older else "ASC"
     order = f"occurred_at {way}, id {way}, project_id {way}"
     sql = f"SELECT {_COLUMNS} FROM runs WHERE {conditions.sql} ORDER BY {order} LIMIT {limit}"
+    found: Sequence[StoredRun] = ()
+    taken, more = 0, max(over, 1)
     while files:
-        runs = await _stored(await archive.ask(files[:taken], sql, conditions.values, seconds))
+        found = (
+            *found,
+            *await _stored(await archive.ask(files[taken : taken + more], sql, conditions.values, seconds)),
+        )
+        found = sorted(found, key=place_of, reverse=is_older)[:limit]
+        taken += more
         rest = files[taken:]
         # A file that was not read may have runs from there on.
         edge = (rest[0].last_at if is_older else rest[0].first_at) if rest else None
-        if edge is not None:
-            runs = tuple(run for run in runs if (run.occurred_at > edge if is_older else run.occurred_at < edge))
+        runs = tuple(
+            run for run in found if edge is None or (run.occurred_at > edge if is_older else run.occurred_at < edge)
+        )
         if len(runs) == limit:
             return Scan(runs, place_of(runs[-1]))
         if edge is None:
@@ -109,9 +113,9 @@ async def walk(  # noqa: PLR0913  # Which runs, from where on, and how many.
         stop = Place(edge + _MOMENT if is_older else edge, "", "")
         # Where files overlap the next may begin before the position: a walk that stopped there would never go on.
         is_beyond = place is None or (stop < place if is_older else stop > place)
-        if sum(file.size_bytes for file in files[: taken * 2]) > WALKED_BYTES and is_beyond:
+        more = max(taken - over, 1)
+        if sum(file.size_bytes for file in files[over : taken + more]) > WALKED_BYTES and is_beyond:
             return Scan(runs, stop)
-        taken *= 2
     return Scan()
 
 

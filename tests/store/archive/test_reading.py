@@ -280,6 +280,14 @@ async def test_files_that_reach_over_the_beginning_of_a_page_are_read_together(
 
     assert (len(page.runs), asked) == (read.PAGE_RUNS, [2])
 
+    asked.clear()
+    async with own.snapshot() as connection:
+        of_none = ALL.replace(user_id="none")
+        page = await read.read_page([RunSource(connection, runs)], of_none, NOW, Position(direction, Place(at, "", "")))
+    # Each file once, however far a page looks; where nothing is newer, the newest page is read instead.
+    newest = [] if direction is Direction.OLDER else [1, 1, 2]
+    assert (page.runs, asked) == ((), [2, 1, 1, *newest])
+
 
 async def test_no_file_is_read_to_see_that_no_run_is_missing(
     own: Database, folder: Path, runs: ArchivedRuns, monkeypatch: pytest.MonkeyPatch
