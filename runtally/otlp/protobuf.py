@@ -177,9 +177,9 @@ def _span(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # One loop over th
     span = Span(resource, scope, scope_version=reader.scope_version)
     attributes: Attributes = {}
     known, read = reader.known, reader.read
-    left = MAX_FIELDS
-    while pos < end:
-        left -= 1
+    for _ in range(MAX_FIELDS):
+        if pos >= end:
+            break
         tag = body[pos]
         pos += 1
         if tag >= MORE:
@@ -209,8 +209,10 @@ def _span(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # One loop over th
             elif tag == _SPAN_EVENT:
                 if body.find(_EXCEPTION, pos, stop) >= 0:
                     _read_event(body, pos, stop, span)
-            elif tag == _SPAN_STATUS and size:
+            elif tag == _SPAN_STATUS:
                 _read_status(body, pos, stop, span)
+            elif tag < MIN_TAG or tag > MAX_TAG:
+                raise Malformed
             pos = stop
         elif tag == _SPAN_START:
             span.start = _uint64(body, pos)[0]
@@ -218,10 +220,10 @@ def _span(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # One loop over th
         elif tag == _SPAN_END:
             span.end = _uint64(body, pos)[0]
             pos += 8
+        elif tag < MIN_TAG or tag > MAX_TAG:
+            raise Malformed
         else:
             pos = skip(body, tag, pos)
-        if tag < MIN_TAG or tag > MAX_TAG or left < 0:
-            raise Malformed
     if pos != end:
         raise Malformed
     span.attributes = attributes

@@ -3,7 +3,7 @@
 Other workers do not know of it; one call may then stay two runs, if its spans are sent in different requests.
 """
 
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
@@ -77,8 +77,8 @@ class Recent:
         self._taken: _Lasting[str] = _Lasting(seconds)
         self._people: _Lasting[People] = _Lasting(seconds)
         self._entries: deque[_Entry] = deque()
-        self._calls: dict[_Key, dict[str, deque[_Stored]]] = {}
-        self._scopes: dict[_Sender, Counter[str]] = {}
+        self._calls: defaultdict[_Key, defaultdict[str, deque[_Stored]]] = defaultdict(lambda: defaultdict(deque))
+        self._scopes: defaultdict[_Sender, Counter[str]] = defaultdict(Counter)
         """How many calls of each scope a sender has; most senders have one instrumentation, and no twins."""
 
     def below(self, project_id: str, key: bytes) -> Below:
@@ -122,20 +122,9 @@ class Recent:
                 continue
             stored, sender, keys = _Stored(call), _sender(call), tuple(_keys(call))
             self._entries.append(_Entry(now + SECONDS, sender, stored, keys))
-            if sender not in self._scopes:
-                self._scopes[sender] = Counter()
             self._scopes[sender][call.scope] += 1
             for key in keys:
-                self._queue(key, call.scope).append(stored)
-
-    def _queue(self, key: _Key, scope: str) -> deque[_Stored]:
-        scopes = self._calls.get(key)
-        if scopes is None:
-            scopes = self._calls[key] = {}
-        queue = scopes.get(scope)
-        if queue is None:
-            queue = scopes[scope] = deque()
-        return queue
+                self._calls[key][call.scope].append(stored)
 
     def _expire(self, now: float) -> None:
         entries = self._entries
