@@ -84,6 +84,7 @@ FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
             "ai.usage.inputTokenDetails.cacheReadTokens", "gen_ai.usage.details.cache_read_tokens", "gen_ai.usage.cached_tokens",
             "langfuse.observation.usage_details", "ai.response.providerMetadata", "langsmith.metadata.usage_metadata",
             "metadata.usage_object", "gen_ai.usage.input_token_details", "mlflow.chat.tokenUsage", "mirascope.response.usage",
+            "metadata.usage.cached_prompt_tokens",
         ),
     ),
     "written": (
@@ -94,6 +95,7 @@ FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
             "ai.usage.inputTokenDetails.cacheWriteTokens", "gen_ai.usage.details.cache_write_tokens",
             "langfuse.observation.usage_details", "ai.response.providerMetadata", "langsmith.metadata.usage_metadata",
             "metadata.usage_object", "gen_ai.usage.input_token_details", "mlflow.chat.tokenUsage", "mirascope.response.usage",
+            "metadata.usage.cached_creation_tokens",
         ),
     ),
     "units": (

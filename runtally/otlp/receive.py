@@ -38,7 +38,7 @@ from runtally.otlp.nesting import Below, Lineage, brief, joined, keep_innermost
 from runtally.otlp.origins import Origins, ProjectRule, valid_project
 from runtally.otlp.recent import Recent, SpanPlace
 from runtally.otlp.runs import INVALID_ID, stored_run
-from runtally.otlp.spans import counts_apart, has_failed, is_call, vendor_of
+from runtally.otlp.spans import counts_apart, has_failed, is_call, output_of, vendor_of
 from runtally.otlp.twins import keep_one_of_each
 from runtally.otlp.values import LogRecord, Malformed, Metric, Rules, Span, Wanted
 from runtally.settings import Settings
@@ -374,6 +374,8 @@ def call_of(span: Span, key: bytes, project_id: str, of_resource: Facts, more: f
     failed = has_failed(span) or (facts.get("finish_reasons") == ["error"] and facts.keys().isdisjoint(COUNTS))
     if counts_apart(span, facts.get("provider", ""), facts.get("model", "")):
         facts["counted_apart"] = True
+    if "output" in facts:
+        facts["output"] = output_of(span, facts)
     if "provider" not in facts and (vendor := vendor_of(span.scope)):
         facts["provider"] = vendor
     normalize_tokens(facts, has_failed=failed)

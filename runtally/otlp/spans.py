@@ -6,6 +6,7 @@ if its instrumentation marks it as one. Of nested calls `nesting` keeps the inne
 
 import re
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from runtally.otlp import parse
 from runtally.otlp.attributes import (
@@ -153,6 +154,8 @@ _BESIDE_WITH_CLAUDE: Mapping[str, str] = {
 _OF_CLAUDE = frozenset({"anthropic", "aws", "google"})
 _VENDORS: Mapping[str, str] = {"openinference.instrumentation.cohere": "cohere"}
 """Scopes of one vendor that do not name it in every span."""
+_ADK, _ADK_LAST = "gcp.vertex.agent", "2.13.0"
+_OF_LITELLM = re.compile(r"(?!projects/|publishers/|models/|apigee/)[\w.-]+/")
 _OPENINFERENCE_BEDROCK = "openinference.instrumentation.bedrock"
 
 _FRAMEWORKS = frozenset({
@@ -173,6 +176,22 @@ def counts_apart(span: Span, provider: str, model: str) -> bool:
     is_claude = "claude" in model and stored_name(provider) in _OF_CLAUDE
     last = _BESIDE.get(span.scope) or (_BESIDE_WITH_CLAUDE.get(span.scope) if is_claude else None)
     return last is not None and _numbers(span.scope_version) <= _numbers(last)
+
+
+def output_of(span: Span, facts: Mapping[str, Any]) -> int:
+    """Return the output without the reasoning that the span is known to have added to an output which holds it.
+
+    ADK counts as Gemini does, thoughts beside the output, and LiteLLM, by which it calls models of other vendors, as OpenAI does.
+    """
+    output: int = facts.get("output", 0)
+    reasoning: int = facts.get("reasoning", 0)
+    is_added = (
+        span.scope == _ADK
+        and _numbers(span.scope_version) <= _numbers(_ADK_LAST)
+        and _OF_LITELLM.match(facts.get("model", ""))
+        and output >= 2 * reasoning
+    )
+    return output - reasoning if is_added else output
 
 
 def vendor_of(scope: str) -> str | None:

@@ -472,6 +472,31 @@ def test_what_ag2_says_of_usage_is_no_second_call_unless_nothing_else_says_it() 
     assert has(compacted, provider="openai", model="gpt-5.4", input_tokens=4020, output_tokens=660)
 
 
+@pytest.mark.parametrize(
+    ("model", "version", "output"),
+    [
+        ("openai/gpt-5.4", "2.13.0", 411),
+        ("gemini/gemini-2.5-pro", "2.13.0", 411),
+        ("gemini-2.5-pro", "2.13.0", 718),
+        ("projects/p/locations/us/publishers/google/models/gemini-2.5-pro", "2.13.0", 718),
+        ("openai/gpt-5.4", "2.14.0", 718),
+    ],
+)
+def test_what_adk_adds_of_litellms_reasoning_is_counted_once(model: str, version: str, output: int) -> None:
+    sent: dict[str, Value] = {
+        "gen_ai.operation.name": "generate_content",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": model,
+        "gen_ai.usage.input_tokens": 2903,
+        "gen_ai.usage.output_tokens": 718,
+        "gen_ai.usage.reasoning.output_tokens": 307,
+    }
+
+    run = the_run(scoped("gcp.vertex.agent", span(sent), version=version))
+
+    assert has(run, input_tokens=2903, output_tokens=output, reasoning_tokens=307)
+
+
 @pytest.mark.parametrize("interface", [":completions", ":responses", ""])
 def test_mirascopes_models_have_their_price_and_its_own_object_the_parts_of_its_counts(interface: str) -> None:
     usage = '{"input_tokens":2610,"output_tokens":97,"cache_read_tokens":401,"cache_write_tokens":198,"reasoning_tokens":31,"total_tokens":2707}'
