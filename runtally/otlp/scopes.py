@@ -61,6 +61,11 @@ GAPS: Mapping[str, Gap] = {
         "sends no cached tokens, none at all of streams, and nothing of refused calls",
         _CLIENT,
     ),
+    "openinference.instrumentation.beeai": Gap(
+        "0.1.30",
+        "sends nothing of refused calls and embeddings",
+        "add openinference-instrumentation-litellm, since BeeAI calls LiteLLM",
+    ),
     "openinference.instrumentation.smolagents": Gap("0.1.43", "sends no cached tokens", _SDK),
     "openinference.instrumentation.autogen_agentchat": Gap("0.1.22", "sends no cached tokens", _SDK),
     "semantic_kernel.utils.telemetry.model_diagnostics.decorators": Gap("1.45.0", "sends no cached tokens", _SDK),

@@ -44,6 +44,7 @@ _REQUEST_TYPES = _LITELLM | {f"a{name}" for name in _LITELLM}
 # AG2 says again what each call used, and the sums of subtasks; only these calls have no other span.
 _AG2_CALLS = frozenset({"compaction", "aggregation"})
 _MLFLOW_CALLS = frozenset({"CHAT_MODEL", "LLM", "EMBEDDING"})
+_BEEAI = "openinference.instrumentation.beeai"
 _KNOWN_OPERATIONS = frozenset({"chat", "text_completion", "generate_content", "embeddings"})
 _OTHER_OPERATIONS = frozenset({"plan", "retrieval", "fetch_response"})
 _OTHER_STARTS = ("create_", "invoke_", "execute_")
@@ -95,6 +96,11 @@ def _is_operation(operation: str, span: Span) -> bool:
     )
 
 
+def _says_what(span: Span) -> bool:
+    """Return whether anything is known of the call: of refused calls and of embeddings BeeAI has spans that say nothing."""
+    return span.scope != _BEEAI or _has_model(span.attributes) or _has_count(span.attributes) or has_failed(span)
+
+
 def _is_request(attributes: Attributes) -> bool:
     return _said(attributes, REQUEST_TYPE).casefold() in _REQUEST_TYPES
 
@@ -127,7 +133,7 @@ _RULES: tuple[tuple[str, Callable[[str, Span], bool]], ...] = (
     (OBSERVATION_TYPE, lambda said, _: said.casefold() in _LANGFUSE_CALLS),
     (LANGSMITH_KIND, lambda said, _: said.casefold() == _LANGSMITH_CALL),
     (OPERATION, _is_operation),
-    (OPENINFERENCE_KIND, lambda said, _: said.casefold() in _OPENINFERENCE_CALLS),
+    (OPENINFERENCE_KIND, lambda said, span: said.casefold() in _OPENINFERENCE_CALLS and _says_what(span)),
     (AG2_USAGE, lambda said, _: said in _AG2_CALLS),
     (MLFLOW_TYPE, lambda said, span: parse.quoted(said) in _MLFLOW_CALLS and _has_model(span.attributes)),
 )

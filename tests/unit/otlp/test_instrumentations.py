@@ -497,6 +497,24 @@ def test_what_adk_adds_of_litellms_reasoning_is_counted_once(model: str, version
     assert has(run, input_tokens=2903, output_tokens=output, reasoning_tokens=307)
 
 
+def test_what_beeai_reads_from_a_cache_is_counted_and_a_span_that_says_nothing_is_no_run() -> None:
+    sent: dict[str, Value] = {
+        "openinference.span.kind": "LLM",
+        "llm.provider": "openai",
+        "llm.model_name": "gpt-5.4",
+        "llm.token_count.prompt": 2610,
+        "llm.token_count.completion": 97,
+        "metadata.usage.cached_prompt_tokens": "401",
+        "metadata.usage.cached_creation_tokens": "198",
+    }
+    silent: list[dict[str, Value]] = [{"openinference.span.kind": kind} for kind in ("LLM", "EMBEDDING")]
+    spans = [span(each, number) for number, each in enumerate((sent, *silent), 1)]
+
+    run = the_run(scoped("openinference.instrumentation.beeai", *spans))
+
+    assert has(run, provider="openai", model="gpt-5.4", **WHOLE)
+
+
 @pytest.mark.parametrize("interface", [":completions", ":responses", ""])
 def test_mirascopes_models_have_their_price_and_its_own_object_the_parts_of_its_counts(interface: str) -> None:
     usage = '{"input_tokens":2610,"output_tokens":97,"cache_read_tokens":401,"cache_write_tokens":198,"reasoning_tokens":31,"total_tokens":2707}'
