@@ -16,15 +16,19 @@ TRY_LOCK = "SELECT pg_try_advisory_xact_lock(hashtext('runtally merging'))"
 LOCK = TRY_LOCK.replace("try_", "")
 MERGE_SUMS = merging_sums("ctid = ANY (ARRAY(SELECT ctid FROM sum_deltas LIMIT $2))", now="$1::timestamptz")
 MERGE_SKETCHES = merging("TRUE", now="$1::timestamptz", limit="LIMIT $2")
-# Rows that are in use right now are passed over: they are younger than they look, and nobody waits for this.
+# Rows that are in use right now are passed over: they are younger than they look, and nobody waits for this. A join would read
+# all of a table whose rows are mostly of buckets that are kept for ever.
 _EXPIRED = """
 WITH expired AS (
-  SELECT {table}.project_id, grain, bucket{more}
+  SELECT held.*
     FROM (SELECT id FROM projects UNION ALL SELECT '{everything}') AS scopes
-         JOIN {table} ON {table}.project_id = scopes.id
-   WHERE grain = $1 AND bucket < $2
+         CROSS JOIN LATERAL (SELECT project_id, grain, bucket{more}
+                               FROM {table}
+                              WHERE project_id = scopes.id AND grain = $1 AND bucket < $2
+                           ORDER BY project_id, grain, bucket
+                              LIMIT $3
+                                FOR UPDATE SKIP LOCKED) AS held
    LIMIT $3
-     FOR UPDATE OF {table} SKIP LOCKED
 )
 DELETE FROM {table} USING expired
       WHERE ({table}.project_id, {table}.grain, {table}.bucket) = (expired.project_id, expired.grain, expired.bucket)
