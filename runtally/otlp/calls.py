@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -12,6 +11,7 @@ from runtally.fields import MAX_COUNT
 from runtally.models.run import Status
 from runtally.otlp.attributes import Facts
 from runtally.otlp.values import Resource, Value
+from runtally.remembered import remembered
 
 _ERROR_PART = re.compile(r"[.:]")
 _ERROR_CHARS = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -57,7 +57,7 @@ class Call(msgspec.Struct, eq=False):
         return _spellings(self.facts.get("model"), self.facts.get("response_model"))
 
 
-@lru_cache(1_024)
+@remembered(1_024)
 def _spellings(*names: str | None) -> frozenset[str]:
     return frozenset(name.casefold().rpartition("/")[2] for name in names if name)
 

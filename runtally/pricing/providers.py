@@ -6,8 +6,9 @@ Google's.
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import NamedTuple
+
+from runtally.remembered import remembered
 
 # Names that SDKs, tracers and proxies use for providers, as `provider_key` writes them; Pipecat's are those of its classes.
 _ALIASES: dict[str, tuple[str, ...]] = {
@@ -98,7 +99,7 @@ def canonical(name: str) -> str:
     return _BY_ALIAS.get(shorter, shorter if shorter in _ALIASES else key)
 
 
-@lru_cache(1024)
+@remembered(1_024)
 def stored_name(name: str) -> str:
     """Return the catalogue's name of the provider; other names in lower case, without the called interface."""
     for written in (name, name.partition(".")[0]):

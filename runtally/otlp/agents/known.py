@@ -9,13 +9,13 @@ user, repository and purpose of a call are read from the listed attributes, and 
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from enum import StrEnum
-from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 from runtally.otlp import parse
 from runtally.otlp.attributes import Facts
 from runtally.otlp.values import Attributes
+from runtally.remembered import remembered
 
 
 class Signal(StrEnum):
@@ -71,7 +71,7 @@ def find_agent(resource: Attributes, scope: str, event_name: str = "") -> Agent 
     return _find(service, scope, event_name.partition(".")[0])
 
 
-@lru_cache(1024)
+@remembered(1_024)
 def _find(service: str, scope: str, event: str) -> Agent | None:
     name = service.casefold()
     for agent in AGENTS:
