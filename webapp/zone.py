@@ -24,7 +24,8 @@ FIELD = "zone"
 """The parameter with the zone of the times in a form."""
 LATER = "later"
 """The parameter that names times in the second of two equal hours, at the end of summer time."""
-_TIMES = ("since", "until")
+TIMES = ("since", "until")
+"""The parameters that are times."""
 _reader: ContextVar[tzinfo] = ContextVar("zone", default=UTC)
 
 
@@ -78,7 +79,11 @@ def in_utc(query: Mapping[str, str]) -> dict[str, str]:
     """Convert the times of a form to UTC. Invalid times stay unchanged."""
     zone, later = zone_named(query.get(FIELD, "")) or UTC, query.get(LATER, "").split()
     rest = {name: value for name, value in query.items() if name not in {FIELD, LATER}}
-    return rest | _written(_moved(query, zone, later, UTC))
+    times = _moved(query, zone, later, UTC)
+    if len(times) == len(TIMES) and times["until"] <= times["since"]:
+        # An end that would come before its start is in the second of two equal hours, if in any.
+        times = _moved(query, zone, {*later, "until"}, UTC)
+    return rest | _written(times)
 
 
 def for_fields(query: Mapping[str, str]) -> Mapping[str, str]:
@@ -92,7 +97,7 @@ def for_fields(query: Mapping[str, str]) -> Mapping[str, str]:
 
 def _moved(query: Mapping[str, str], from_zone: tzinfo, later: Collection[str], to_zone: tzinfo) -> dict[str, datetime]:
     moved = {}
-    for each in _TIMES:
+    for each in TIMES:
         try:
             at = datetime.fromisoformat(query.get(each, ""))
             at = at.replace(tzinfo=from_zone, fold=each in later) if at.tzinfo is None else at

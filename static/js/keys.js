@@ -69,6 +69,11 @@ document.addEventListener("submit", ({ target }) => {
   if (target.closest(".menu[data-closes]")) target.closest(".menu").open = false;
 });
 
+// A morph leaves it closed, so that it opens again for what is wrong in it.
+document.addEventListener("htmx:after:swap", () => {
+  for (const wrong of document.querySelectorAll(".menu[data-closes] .field-error")) wrong.closest(".menu").open = true;
+});
+
 document.addEventListener("click", (event) => {
   if (event.target.closest("[data-show-keys]")) showKeys();
   for (const open of document.querySelectorAll(".menu[open]")) {

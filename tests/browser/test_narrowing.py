@@ -7,6 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from tests.browser.conftest import PROJECT, drawn, post
+from tests.browser_fixtures import Complaints
 from tests.factories import make_run
 from tests.serving import Server
 
@@ -89,6 +90,32 @@ def test_a_time_of_ones_own_is_filled_in(project_page: Page) -> None:
 
     expect(project_page).to_have_url(re.compile(r"since=2026-01-01T00(:|%3A)00&until=2026-01-03T00(:|%3A)00"))
     expect(project_page.get_by_role("heading", name="No runs in this range.")).to_be_visible()
+
+
+def test_an_end_before_the_start_is_said_where_it_was_typed(project_page: Page, complaints: Complaints) -> None:
+    complaints.expect("422")
+    menu = project_page.locator("#range-menu")
+    menu.locator("summary").click()
+    menu.get_by_label("To (").fill("2020-11-01T00:00")
+    menu.get_by_role("button", name="Apply").click()
+    expect(menu.get_by_role("alert")).to_contain_text("Choose a start before the end, at most two years apart;")
+
+    project_page.get_by_role("link", name="Runs", exact=True).last.click()
+    expect(project_page.locator("#runs-filter")).to_be_visible()
+    menu.locator("summary").click()
+    menu.get_by_label("From").fill("2026-11-02T00:00")
+    menu.get_by_label("To (").fill("2026-11-01T00:00")
+    menu.get_by_role("button", name="Apply").click()
+
+    expect(menu.get_by_role("alert")).to_have_text(
+        "Choose a start before the end; clocks that go forward skip an hour."
+    )
+    expect(menu.get_by_label("From")).to_have_value("2026-11-02T00:00")
+    menu.get_by_label("To (").fill("2026-11-03T00:00")
+    menu.get_by_role("button", name="Apply").click()
+    expect(menu.get_by_role("alert")).to_have_count(0)
+    expect(menu).not_to_have_attribute("open", "")
+    expect(project_page).to_have_url(re.compile(r"/runs\?.*since=.*&until="))
 
 
 def test_live_mode_brings_new_runs_while_somebody_looks(first_visit: Page, dev_server: Server, project_id: str) -> None:

@@ -64,8 +64,12 @@ async def test_an_invalid_value_is_kept_with_an_error_at_its_field(reader: Brows
     assert "This must say which key has the value." in text_of(html)
 
 
-async def test_an_invalid_place_is_refused(reader: Browser) -> None:
-    await html_of(reader, "/runs?before=nonsense", 422)
+async def test_what_is_wrong_in_the_address_and_has_no_field_is_said(reader: Browser) -> None:
+    place = text_of(await html_of(reader, "/runs?before=nonsense", 422))
+    range_ = text_of(await html_of(reader, "/runs?range=soon", 422))
+
+    assert "before must be the address of a link on the page; start again from the newest runs." in place
+    assert "Correct the address. range must be one of " in range_
 
 
 async def test_no_runs_offer_a_longer_time_and_no_filter(reader: Browser, post: Post, project_id: str) -> None:

@@ -106,6 +106,32 @@ async def test_a_form_that_is_sent_as_it_was_keeps_a_time_of_the_hour_that_comes
     assert again == sent
 
 
+@pytest.mark.parametrize("path", ["/runs", "/projects/{project_id}"])
+async def test_an_end_of_the_hour_that_comes_twice_is_after_its_start(
+    reader: Browser, post: Post, project_id: str, path: str
+) -> None:
+    await post(make_run())
+    shown = f"{path.format(project_id=project_id)}?zone=Europe/Berlin&since=2026-10-25T02:30&until="
+
+    for until, in_utc in (("02:15", "01:15"), ("02:45", "00:45"), ("03:00", "02:00")):
+        sent = times_of(await html_of(reader, f"{shown}2026-10-25T{until}"))
+        assert (sent["since"], sent["until"]) == ("2026-10-25T00:30", f"2026-10-25T{in_utc}")
+
+
+async def test_runs_say_at_the_range_that_a_night_skips_an_hour(reader: Browser) -> None:
+    response = await reader.get("/runs?zone=Europe/Berlin&since=2026-03-29T02:30&until=2026-03-29T03:10")
+    html = await response.get_data(as_text=True)
+
+    assert response.status_code == 422
+    assert "Choose a start before the end; clocks that go forward skip an hour." in text_of(html)
+    outline = Outline(html)
+    assert "open" in outline.by_id("range-menu")
+    assert [outline.by_id(f"range-{name}")["value"] for name in ("since", "until")] == [
+        "2026-03-29T01:30",
+        "2026-03-29T01:10",
+    ]
+
+
 async def test_a_form_with_a_mistake_shows_the_times_of_an_address_in_the_readers_zone(in_tokyo: Browser) -> None:
     response = await in_tokyo.get("/runs?since=2026-11-01T00:00&minCost=much")
 

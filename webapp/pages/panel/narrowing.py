@@ -20,7 +20,8 @@ from webapp.zone import Calendar
 _SOME_VALUE = "some-value-of-a-dimension"
 # No filter reads it as another value.
 _PLAIN = re.compile(r"[!-~]([ -~]{0,98}[!-~])?")
-MISTAKEN = "Choose a start before the end, at most two years apart; clocks that go forward skip an hour. Shown instead: {shown}."
+MISTAKEN = "Choose a start before the end{reach}; clocks that go forward skip an hour."
+_REACH = ", at most two years apart"
 
 
 class Choice(Struct, frozen=True):
@@ -176,7 +177,7 @@ def range_menu_of(view: View, window: Window) -> RangeMenu:
         is_custom=view.calendar is None and isinstance(view.range, CustomRange),
         query={**rest.query, "since": since, "until": until},
         action=view.action,
-        error=None if view.mistaken is None else MISTAKEN.format(shown=view.period),
+        error=None if view.mistaken is None else f"{MISTAKEN.format(reach=_REACH)} Shown instead: {view.period}.",
     )
 
 

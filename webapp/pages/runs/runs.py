@@ -316,9 +316,10 @@ async def _page(  # noqa: PLR0913  # What was asked for, what was found, what is
 ) -> RunsPage:
     run_filter = view.run_filter
     names = await read.read_names(snapshots.run_sources, run_filter.project_id, open_to(actor(), Scope.RUNS_READ))
+    form = form_of(view, query, errors, names, await read_tracked_keys(snapshots, run_filter.project_id))
     return RunsPage(
-        form=form_of(view, query, errors, names, await read_tracked_keys(snapshots, run_filter.project_id)),
-        ranges=range_menu_of(view, now),
+        form=form,
+        ranges=range_menu_of(view, now, form),
         period=view.period,
         chips=chips_of(view, await _key_names(snapshots, run_filter)),
         clear_url=view.without(*run_filter.narrowed).url(),

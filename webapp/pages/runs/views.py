@@ -21,11 +21,11 @@ from runtally.usage.window import LAST
 from webapp import formats
 from webapp.addresses import path_to
 from webapp.charts.series import RANGE_NAMES
-from webapp.pages.panel.narrowing import Chip, Choice, Option, RangeMenu, calendar_choices, range_menu
+from webapp.pages.panel.narrowing import MISTAKEN, Chip, Choice, Option, RangeMenu, calendar_choices, range_menu
 from webapp.report import Sorting
 from webapp.view import MINUTES
 from webapp.words import parts_of
-from webapp.zone import Calendar, calendar_in, for_fields, in_utc, local
+from webapp.zone import TIMES, Calendar, calendar_in, for_fields, in_utc, local
 
 _SOME_RUN = "some-run"
 _AT = "archived"
@@ -240,6 +240,12 @@ class FilterForm(Struct, frozen=True):
     def value(self, name: str) -> str:
         return self.values.get(name, "")
 
+    @property
+    def wrong_elsewhere(self) -> tuple[str, ...]:
+        """What is wrong with the parts of the address that have no field here, nor in the menu of ranges."""
+        shown = {"q", "project", "model", "status", *_FURTHER, *TIMES}
+        return tuple(f"{name} {must}." for name, must in self.errors.items() if name not in shown)
+
 
 _FURTHER = (
     "provider", "errorCode", "experiment", "serviceTier", "region", "minCost", "maxCost", "minLatency", "maxLatency",
@@ -310,8 +316,9 @@ def _options(names: Mapping[str, str], chosen: str | None) -> tuple[Option, ...]
     return tuple(Option(value, name, value == chosen) for value, name in known.items())
 
 
-def range_menu_of(view: RunsView, now: datetime) -> RangeMenu:
-    run_filter = view.run_filter
+def range_menu_of(view: RunsView, now: datetime, form: FilterForm) -> RangeMenu:
+    """Return the range control, which shows times that were sent and are wrong."""
+    run_filter, is_wrong = view.run_filter, any(name in form.errors for name in TIMES)
     is_custom = view.calendar is None and (run_filter.since is not None or run_filter.until is not None)
     start = run_filter.starts_at(now) or now
     times = {"since": start.strftime(MINUTES), "until": (run_filter.until or now).strftime(MINUTES)}
@@ -337,7 +344,8 @@ def range_menu_of(view: RunsView, now: datetime) -> RangeMenu:
         query={**rest, **times},
         action=path_to("runs.explorer"),
     )
-    return replace(menu, hidden=(*menu.hidden, *(("column", column) for column in columns)))
+    sent = {**{name: form.value(name) for name in TIMES}, "error": MISTAKEN.format(reach="")} if is_wrong else {}
+    return replace(menu, hidden=(*menu.hidden, *(("column", column) for column in columns)), **sent)
 
 
 def chips_of(view: RunsView, names: Mapping[str, str]) -> tuple[Chip, ...]:
