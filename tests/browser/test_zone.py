@@ -2,7 +2,8 @@
 
 from playwright.sync_api import Browser, Page, Request, expect
 
-from tests.browser.conftest import PROJECT
+from tests.browser.conftest import PROJECT, post
+from tests.factories import make_run
 from tests.serving import Postgres, Server, running_server
 
 
@@ -20,13 +21,17 @@ def test_pages_are_in_the_zone_of_the_browser_from_the_first_visit_on(browser: B
         assert len(asked) == 3
 
 
-def test_what_is_shown_only_once_stays_when_the_zone_is_another_than_before(browser: Browser, story: Server) -> None:
+def test_what_is_shown_only_once_stays_when_the_zone_is_another_than_before(
+    browser: Browser, dev_server: Server, project_id: str
+) -> None:
+    # The form for a key is open in a project that has none yet.
+    post(dev_server, project_id, make_run())
     with browser.new_context(timezone_id="Asia/Tokyo") as context:
         page = context.new_page()
         # A first visit, to a part of a page.
-        page.goto(f"{story.url}/projects/{PROJECT}#embed")
+        page.goto(f"{dev_server.url}/projects/{project_id}#embed")
         expect(page.locator(".page-sub")).to_contain_text("Tokyo time")
-        page.goto(f"{story.url}/projects/{PROJECT}/settings")
+        page.goto(f"{dev_server.url}/projects/{project_id}/settings")
         context.clear_cookies(name="zone")
         asked = documents_of(page)
 

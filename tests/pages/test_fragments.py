@@ -41,11 +41,12 @@ async def test_htmx_gets_one_element_and_the_title(reader: Browser, url: str) ->
 
 
 async def test_the_page_holds_the_very_same_part(reader: Browser, url: str) -> None:
-    page, part = await html_of(reader, url), await part_of(reader, url)
+    # A minute may begin between two answers, and pages say when they were made.
+    before, part, after = await html_of(reader, url), await part_of(reader, url), await html_of(reader, url)
 
     title, _, body = part.partition("\n")
-    assert title in page
-    assert lasting(body) in lasting(page)
+    assert title in before
+    assert lasting(body) in lasting(before) or lasting(body) in lasting(after)
 
 
 async def test_a_request_that_restores_history_gets_the_whole_page(reader: Browser, url: str) -> None:
