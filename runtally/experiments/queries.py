@@ -1,4 +1,4 @@
-"""SQL of experiments: their rules, and the totals of runs."""
+"""SQL of experiments: their rules, and the totals of the runs in their windows."""
 
 from array import array
 from collections.abc import Sequence
@@ -6,10 +6,30 @@ from dataclasses import fields
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
+import asyncpg
+
 from runtally.db.database import Connection
-from runtally.experiments.verdict import Measured, Rule, Stats, Thresholds, Window
+from runtally.experiments.verdict import MAX_WINDOW_RUNS, Measured, Rule, Stats, Thresholds, Window
 from runtally.models.measures import columns_over_runs, measures_named
 from runtally.usage.totals import Totals, totals_reader
+
+# Runs of the same time are ordered by id, so that the same runs always give the same verdict.
+_JUDGED = f"""
+  CROSS JOIN LATERAL (
+    SELECT count(*) AS runs,
+           count(*) FILTER (WHERE status <> 'success') AS failed,
+           count(*) FILTER (WHERE cost_usd IS NULL) AS unpriced,
+           coalesce(sum(cost_usd), 0) AS cost_usd,
+           percentile_disc(0.95) WITHIN GROUP (ORDER BY latency_ms) AS p95_latency_ms
+      FROM (SELECT status, cost_usd, latency_ms
+              FROM runs
+             WHERE runs.project_id = experiment.project_id
+               AND runs.experiment_id = experiment.id
+               AND runs.occurred_at > coalesce($1::timestamptz - make_interval(hours => experiment.window_hours), '-infinity')
+          ORDER BY runs.occurred_at DESC, runs.id DESC
+             LIMIT coalesce(experiment.window_runs, {MAX_WINDOW_RUNS})) AS last
+  ) AS judged
+"""
 
 # A private experiment is invisible without its token. Digests are compared, so that the time reveals nothing of the
 # token, and its runs are not read. Two projects are enough to know that the id is ambiguous.
@@ -49,11 +69,24 @@ ORDER BY (project_id, id) IN (SELECT * FROM unnest($2::text[], $3::text[])) DESC
    LIMIT $4
 """
 
-SELECT_RULES = f"""
-  SELECT project_id, id, badge_token, window_runs, window_hours, {", ".join(field.name for field in fields(Thresholds))}
+_RULE = f"""experiment.project_id, experiment.id, badge_token, window_runs, window_hours,
+       {", ".join(field.name for field in fields(Thresholds))}"""
+
+SELECT_EXPERIMENTS = f"""
+SELECT {_RULE}, judged.*
+  FROM unnest($2::text[], $3::text[]) AS asked (project_id, id)
+       JOIN experiments AS experiment USING (project_id, id)
+{_JUDGED}
+ORDER BY experiment.project_id, experiment.id
+"""
+
+SELECT_LARGE = f"""
+  SELECT {_RULE}
     FROM unnest($1::text[], $2::text[]) AS asked (project_id, id)
-         JOIN experiments USING (project_id, id)
+         JOIN experiments AS experiment USING (project_id, id)
+   WHERE coalesce(window_runs, {MAX_WINDOW_RUNS}) > $3
 ORDER BY project_id, id
+   LIMIT $4
 """
 
 # Latencies are kept one by one, because percentiles cannot be combined.
@@ -63,7 +96,6 @@ _SUMMED = f"""coalesce(array_agg(latency_ms) FILTER (WHERE latency_ms IS NOT NUL
            {columns_over_runs(measures_named(*_MEASURES[1:]))}"""
 _totals_of = totals_reader(_MEASURES)
 
-# Runs of the same time are ordered by id, so that the same runs always give the same verdict.
 SELECT_SPANS = f"""
     SELECT summed.*
       FROM unnest($1::text[], $2::text[], $3::timestamptz[], $4::timestamptz[], $5::bigint[])
@@ -158,17 +190,21 @@ def _columns(keys: Sequence[Key]) -> tuple[list[str], list[str]]:
     return [project_id for project_id, _ in keys], [id_ for _, id_ in keys]
 
 
-async def select_rules(connection: Connection, keys: Sequence[Key]) -> tuple[Measured, ...]:
-    """Read these experiments, private ones too, by project and id, without statistics."""
-    found = list[Measured]()
-    for project_id, id_, token, runs, hours, *limits in await connection.fetch(SELECT_RULES, *_columns(keys)):
-        found.append(Measured(project_id, id_, Rule(Window(runs, hours), Thresholds(*limits)), Stats(), token))
-    return tuple(found)
+async def select_experiments(connection: Connection, now: datetime, keys: Sequence[Key]) -> tuple[Measured, ...]:
+    """Read these experiments, private ones too, by project and id."""
+    rows = await connection.fetch(SELECT_EXPERIMENTS, now, *_columns(keys))
+    return tuple(_measured(row, has_stats=True) for row in rows)
+
+
+async def select_large(connection: Connection, keys: Sequence[Key], *, few: int, most: int) -> tuple[Measured, ...]:
+    """Read the first `most` of these experiments whose window may hold more than `few` runs, without statistics."""
+    rows = await connection.fetch(SELECT_LARGE, *_columns(keys), few, most)
+    return tuple(_measured(row, has_stats=False) for row in rows)
 
 
 async def select_spans(connection: Connection, asked: Sequence[RunSpan]) -> list[ExactTotals]:
     """Read the totals of each span."""
-    rows = await connection.fetch(SELECT_SPANS, *map(list, zip(*asked, strict=True))) if asked else ()
+    rows = await connection.fetch(SELECT_SPANS, *map(list, zip(*asked, strict=True)))
     return [ExactTotals(_totals_of(values), latencies) for latencies, *values in rows]
 
 
@@ -180,3 +216,21 @@ async def select_days(connection: Connection, span: RunSpan) -> tuple[Day, ...]:
     ]
     # The last day may have more runs than the span.
     return tuple(days[:-1])
+
+
+def _measured(row: asyncpg.Record, *, has_stats: bool) -> Measured:
+    window = Window(row["window_runs"], row["window_hours"])
+    thresholds = Thresholds(**{field.name: row[field.name] for field in fields(Thresholds)})
+    stats = _stats(row, has_run_limit=window.runs is not None) if has_stats else Stats()
+    return Measured(row["project_id"], row["id"], Rule(window, thresholds), stats, row["badge_token"])
+
+
+def _stats(row: asyncpg.Record, *, has_run_limit: bool) -> Stats:
+    return Stats(
+        runs=row["runs"],
+        failed=row["failed"],
+        unpriced=row["unpriced"],
+        cost_usd=row["cost_usd"],
+        p95_latency_ms=row["p95_latency_ms"],
+        is_partial=not has_run_limit and row["runs"] >= MAX_WINDOW_RUNS,
+    )

@@ -7,9 +7,8 @@ from datetime import datetime
 
 from runtally.db.database import Connection
 from runtally.errors import NotFound
-from runtally.experiments import queries
+from runtally.experiments import large, queries
 from runtally.experiments.verdict import Measured
-from runtally.experiments.windows import select_experiments
 from runtally.usage.memo import DayMemo
 
 
@@ -46,6 +45,18 @@ def _single(found: Mapping[str, bool]) -> str | None:
     return chosen[0] if len(chosen) == 1 else None
 
 
+async def verdicts(
+    connection: Connection, now: datetime, keys: Sequence[queries.Key], memo: DayMemo | None = None
+) -> tuple[Measured, ...]:
+    """Read these experiments with their verdicts, by project and id.
+
+    The caller must be allowed to read their runs.
+    """
+    if memo is None:
+        return await queries.select_experiments(connection, now, keys)
+    return await large.select_experiments(connection, memo, now, keys)
+
+
 async def verdict_on(
     connection: Connection, now: datetime, project_id: str, experiment_id: str, memo: DayMemo | None = None
 ) -> Measured:
@@ -53,7 +64,7 @@ async def verdict_on(
 
     The caller must be allowed to read its runs.
     """
-    found = await select_experiments(connection, now, [(project_id, experiment_id)], memo)
+    found = await verdicts(connection, now, [(project_id, experiment_id)], memo)
     if not found:
         raise NotFound("There is no such experiment in this project; the page Experiments lists all.")
     return found[0]

@@ -13,9 +13,8 @@ from runtally.db.database import Connection
 from runtally.errors import NotFound
 from runtally.experiments import queries
 from runtally.experiments.queries import select_keys
-from runtally.experiments.read import Question, public_projects, verdict_on
-from runtally.experiments.verdict import Outcome, Stats
-from runtally.experiments.windows import select_experiments
+from runtally.experiments.read import Question, public_projects, verdict_on, verdicts
+from runtally.experiments.verdict import MAX_WINDOW_RUNS, Outcome, Stats
 from runtally.ids import uuid7
 from runtally.ingest.queries import insert_runs
 from runtally.models.run import Status
@@ -70,9 +69,7 @@ async def test_the_first_run_that_names_an_experiment_makes_it_with_the_default_
 async def test_a_batch_makes_the_experiments_of_all_its_runs(connection: Connection, project_id: str) -> None:
     await insert_runs(connection, [run(project_id, name) for name in ("b", "a", "b", None, "c")])
 
-    assert [
-        one.id for one in await select_experiments(connection, NOW, await select_keys(connection, [project_id]))
-    ] == [
+    assert [one.id for one in await verdicts(connection, NOW, await select_keys(connection, [project_id]))] == [
         "a",
         "b",
         "c",
@@ -152,7 +149,10 @@ async def test_a_window_of_hours_reads_a_limited_number_of_runs_and_is_partial(
 ) -> None:
     await insert_runs(connection, [run(project_id, experiment_id) for _ in range(3)])
     await set_rule(connection, project_id, experiment_id, window_hours=1, window_runs=None)
-    monkeypatch.setattr("runtally.experiments.windows.MAX_WINDOW_RUNS", 2)
+    small = queries.SELECT_EXPERIMENTS.replace(str(MAX_WINDOW_RUNS), "2")
+    assert small != queries.SELECT_EXPERIMENTS
+    monkeypatch.setattr(queries, "SELECT_EXPERIMENTS", small)
+    monkeypatch.setattr("runtally.experiments.queries.MAX_WINDOW_RUNS", 2)
 
     stats = await stats_of(connection, project_id, experiment_id)
 
@@ -250,9 +250,7 @@ async def test_who_may_read_the_runs_sees_private_experiments_too(
     await insert_runs(connection, [run(project_id, experiment_id), run(project_id, f"{experiment_id}-public")])
     await set_rule(connection, project_id, experiment_id, badge_token="right")
 
-    assert [
-        one.is_private for one in await select_experiments(connection, NOW, await select_keys(connection, [project_id]))
-    ] == [
+    assert [one.is_private for one in await verdicts(connection, NOW, await select_keys(connection, [project_id]))] == [
         True,
         False,
     ]
@@ -271,7 +269,7 @@ async def test_a_verdict_reads_the_index_of_its_experiment(
     await insert_runs(connection, runs)
     await connection.execute("ANALYZE runs")
 
-    prepared = await connection.prepare(queries.SELECT_SPANS)
-    plan = str(await prepared.explain([project_id], [experiment_id], [None], [None], [100]))
+    prepared = await connection.prepare(queries.SELECT_EXPERIMENTS)
+    plan = str(await prepared.explain(NOW, [project_id], [experiment_id]))
 
     assert "ix_runs_experiment" in plan

@@ -15,8 +15,8 @@ from runtally.audit import Actor
 from runtally.db.combined import gathered
 from runtally.errors import NotFound
 from runtally.experiments.queries import Key, select_keys
+from runtally.experiments.read import verdicts
 from runtally.experiments.verdict import Check, Measure, Measured, Outcome, Stats
-from runtally.experiments.windows import select_experiments
 from runtally.models.dimension import MAX_VALUES
 from webapp import formats, threshold_text
 from webapp.addresses import chosen_project, escaped, unescaped
@@ -103,7 +103,7 @@ async def experiments() -> ResponseReturnValue:
         keys = [*heapq.merge(*of_each)]
         shown = keys[:MOST]
         found = await gathered(
-            select_experiments(snapshot.reads.connection, now, shown, snapshot.memo) for snapshot in snapshots.every
+            verdicts(snapshot.reads.connection, now, shown, snapshot.memo) for snapshot in snapshots.every
         )
         project = await heading_of(snapshots.connection, project_id) if project_id is not None else None
     rows = [row_of(experiment) for of_one in found for experiment in of_one]

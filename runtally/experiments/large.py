@@ -1,6 +1,6 @@
-"""Read experiments with the statistics of the runs in their windows; of large windows, days that are over come from the memo.
+"""Read the runs of large windows, with days that are over taken from the memo.
 
-To read twenty thousand runs takes longer than all the rest of a page, and only today's differ from a minute ago. So such a
+To read twenty thousand runs takes longer than all the rest of a page, and only today's differ from a minute ago. So a
 verdict is combined from remembered days, from today's runs, and from the runs of the day in which the window begins.
 """
 
@@ -31,24 +31,19 @@ _CONTEXT = Context(prec=80, rounding=ROUND_HALF_EVEN)
 
 
 async def select_experiments(
-    connection: Connection, now: datetime, keys: Sequence[queries.Key], memo: DayMemo | None = None
+    connection: Connection, memo: DayMemo, now: datetime, keys: Sequence[queries.Key]
 ) -> tuple[Measured, ...]:
-    """Read these experiments with the runs in their windows, private ones too; with a memo the connection must be a snapshot's."""
-    known = await queries.select_rules(connection, keys)
-    large = [one for one in known if memo and (one.rule.window.runs or MAX_WINDOW_RUNS) > FEW_RUNS][:MAX_WINDOWS]
-    others = [one for one in known if one not in large]
-    found = await queries.select_spans(connection, [_span(one, now) for one in others])
-    parts: Iterable[Sequence[ExactTotals]] = [[one] for one in found]
-    if memo and large:
-        parts = chain(parts, await _read_large(connection, memo, now, large))
-    judged = {one: _stats(part, one.rule) for one, part in zip((*others, *large), parts, strict=True)}
-    return tuple(replace(one, stats=judged[one]) for one in known)
+    """Read the same as `queries.select_experiments`; the connection must be that of a snapshot."""
+    large = await queries.select_large(connection, keys, few=FEW_RUNS, most=MAX_WINDOWS)
+    known = {(experiment.project_id, experiment.id) for experiment in large}
+    others = await queries.select_experiments(connection, now, [key for key in keys if key not in known])
+    measured = await _measured(connection, memo, now, large) if large else ()
+    return tuple(sorted((*others, *measured), key=lambda one: (one.project_id, one.id)))
 
 
-async def _read_large(
+async def _measured(
     connection: Connection, memo: DayMemo, now: datetime, large: Sequence[Measured]
-) -> list[Sequence[ExactTotals]]:
-    """Return the totals of the parts of each window."""
+) -> Iterable[Measured]:
     midnight = start_of_day(now)
     windows = [_span(experiment, now) for experiment in large]
     before_today = midnight - _MOMENT
@@ -59,7 +54,10 @@ async def _read_large(
         _combine(window, midnight, totals, days) for window, totals, days in zip(windows, today, before, strict=True)
     ]
     rests = await queries.select_spans(connection, [rest for _, rest in parts])
-    return [(*whole, rest) for (whole, _), rest in zip(parts, rests, strict=True)]
+    return (
+        replace(one, stats=_stats((*whole, rest), one.rule))
+        for one, (whole, _), rest in zip(large, parts, rests, strict=True)
+    )
 
 
 async def _read_days(
@@ -100,7 +98,7 @@ def _stats(parts: Sequence[ExactTotals], rule: Rule) -> Stats:
         failed=sum(part.totals.failed for part in parts),
         unpriced=sum(part.totals.unpriced for part in parts),
         cost_usd=reduce(_CONTEXT.add, (part.totals.cost_usd for part in parts), Decimal(0)),
-        # The nearest rank, as Postgres's percentile_disc has it.
+        # The rank that Postgres's percentile_disc uses.
         p95_latency_ms=latencies[ceil(0.95 * len(latencies)) - 1] if latencies else None,
         is_partial=rule.window.runs is None and runs >= MAX_WINDOW_RUNS,
     )

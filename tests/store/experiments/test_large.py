@@ -7,12 +7,11 @@ from decimal import Decimal
 import pytest
 
 from runtally.db.database import Database
+from runtally.experiments import large as module
 from runtally.experiments import queries
-from runtally.experiments import windows as module
 from runtally.experiments.queries import Day, RunSpan, select_keys
-from runtally.experiments.read import verdict_on
+from runtally.experiments.read import verdict_on, verdicts
 from runtally.experiments.verdict import Measured
-from runtally.experiments.windows import select_experiments
 from runtally.ids import uuid7
 from runtally.ingest.queries import insert_runs
 from runtally.models.run import Status, StoredRun
@@ -59,7 +58,7 @@ async def _insert(database: Database, *runs: StoredRun) -> None:
 
 async def _verdicts(database: Database, now: datetime, remembered: DayMemo | None) -> tuple[Measured, ...]:
     async with database.snapshot() as connection:
-        found = await select_experiments(connection, now, await select_keys(connection, None), remembered)
+        found = await verdicts(connection, now, await select_keys(connection, None), remembered)
         alone = [await verdict_on(connection, now, one.project_id, one.id, remembered) for one in found]
         assert alone == list(found)
         return found
@@ -118,7 +117,7 @@ async def test_closed_days_are_read_once_until_one_of_their_runs_arrives(
             await _insert(database, *_runs(chance, "p", NOW - late))
             read.clear()
             async with database.snapshot() as connection:
-                await select_experiments(connection, NOW, await select_keys(connection, None), remembered)
+                await verdicts(connection, NOW, await select_keys(connection, None), remembered)
             found.append(sorted(read))
 
     assert found == [large, [], large]
