@@ -65,7 +65,7 @@ EXPECTED: dict[str, dict[str, Any]] = {
     "openai cut stream": OPENAI | {"status": "error"} | UNKNOWN,
     "openai short stream": OPENAI | CUT,
     "openai stream of groq": CHAT,
-    "openai stream of llama.cpp": CHAT,
+    "openai stream of llama.cpp": OPENAI | CACHED,
     "openai without usage": OPENAI | UNKNOWN,
     "openrouter": CHAT | {"reported_cost_usd": 0.0123},
     "azure": CHAT | {"provider": "azure", "model": "my-deployment-2024-07-18"},
