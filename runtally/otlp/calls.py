@@ -195,18 +195,20 @@ def drop_counts_of_cache(facts: Facts) -> None:
 
 
 _FILLED_ALWAYS = ("session", "user", "tags", "agent")
-_FILLED_BY_ONE = ("cost", "first_token", "finish_reasons")
+_FILLED_BY_ONE = ("cost", "first_token", "finish_reasons", "tier", "region")
 
 
 def fill(call: Call, other: Call, *, is_same: bool) -> None:
     """Fill the call's empty fields from another record of it or, unless `is_same`, from a record of several calls."""
-    fields: tuple[str, ...] = _FILLED_ALWAYS + _FILLED_BY_ONE if is_same else _FILLED_ALWAYS
-    if is_same and "input" not in call.facts and "output" not in call.facts:
-        # Token counts are taken together, from one record.
-        fields += _TOKENS
-        if call.end < other.end and "input" in other.facts:
+    facts = call.facts
+    if is_same and call.tokens in {(None, None), other.tokens}:
+        if "input" not in facts and call.end < other.end and "input" in other.facts:
             # Its record ended when the stream was opened; the counts came with its end.
             call.start, call.end, call.latency_ms = other.start, other.end, other.latency_ms
-    for field in fields:
+        own, others = ({name: of[name] for name in _TOKENS if of.get(name)} for of in (facts, other.facts))
+        # Token counts are taken together, from the record that tells more parts of the same sums.
+        if own.keys() <= others.keys():
+            facts |= others
+    for field in _FILLED_ALWAYS + _FILLED_BY_ONE if is_same else _FILLED_ALWAYS:
         if field in other.facts:
-            call.facts.setdefault(field, other.facts[field])
+            facts.setdefault(field, other.facts[field])

@@ -161,17 +161,33 @@ class Receiver:
         kept = keep_innermost(read.calls, read.lineage, {key: calls for (_, key), calls in read.above.items()})
         read.lineage.fill_people(kept, self._recent.people_of)
         kept = await (asyncio.to_thread(keep_one_of_each, kept) if len(kept) > _MANY_CALLS else _at_once(kept))
-        kept = [*(call for call in kept if not self._recent.takes(call)), *read.apart]
+        kept, stored = await self._store_once(kept, read.apart, sender, outcome)
         calls = [*read.calls, *read.apart]
         outcome.twins = len(calls) - len(kept)
-        stored = await self._store(await _admitted(kept, sender, outcome), sender, outcome)
         with_spans = [call for call in stored if call.key]
-        self._recent.add(with_spans, _still_to_come(with_spans, read.above, read.lineage))
-        self._recent.add_people(read.lineage.people)
+        self._recent.add(_still_to_come(with_spans, read.above, read.lineage), read.lineage.people)
         read.origins.count(calls, kept, stored)
         read.origins.tell(self._clients, sender.exporter, "traces")
         count_otlp("traces", read=outcome.read, runs=outcome.runs, rejected=outcome.rejected, twins=outcome.twins)
         return outcome
+
+    async def _store_once(
+        self, calls: Sequence[Call], apart: Sequence[Call], sender: Sender, outcome: Outcome
+    ) -> tuple[list[Call], list[Call]]:
+        """Store calls but twins of other requests' calls, and return those that are none, and those that were stored."""
+        kept, stored = list[Call](), list[Call]()
+        while True:
+            claim = self._recent.claim(calls)
+            found = [*claim.calls, *apart]
+            kept += found
+            try:
+                stored += await self._store(await _admitted(found, sender, outcome), sender, outcome)
+            finally:
+                claim.settle(stored)
+            # A request that failed may never come again, so what waited for it is stored instead.
+            calls, apart = await claim.given_back(), ()
+            if not calls:
+                return kept, stored
 
     async def take_logs(self, body: bytes, sender: Sender, *, is_json: bool) -> Outcome:
         """Store the calls of models among the log records of coding agents. Raises what `take_traces` does."""

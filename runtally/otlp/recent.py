@@ -3,9 +3,10 @@
 Other workers do not know of it; one call may then stay two runs, if its spans are sent in different requests.
 """
 
+import asyncio
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from runtally.models.run import Status
@@ -50,21 +51,45 @@ class _Lasting(Generic[_Said]):
             kept.popitem(last=False)
 
 
-class _Stored:
-    """A call that was stored, and whether it has taken a duplicate since."""
+class Stored:
+    """A call that a request stores or has stored, and whether it has taken a duplicate since."""
 
-    __slots__ = ("end", "scope", "start", "status", "tokens", "took")
+    __slots__ = ("above", "end", "is_lost", "key", "scope", "settled", "start", "status", "tokens", "took")
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, settled: asyncio.Event) -> None:
         self.scope, self.start, self.end = call.scope, call.start, call.end
         self.status, self.tokens = call.status, call.tokens
-        self.took = False
+        self.key, self.above = call.key, _above(call)
+        self.settled = settled
+        self.took = self.is_lost = False
+
+
+class Claim(NamedTuple):
+    """What a request has of its calls to store itself, and those that another call has taken."""
+
+    calls: list[Call]
+    taken: list[tuple[Call, Stored]]
+    remembered: list[tuple[Call, Stored]]
+    settled: asyncio.Event
+
+    def settle(self, stored: Iterable[Call]) -> None:
+        """Say which of the calls are committed; the others have no twins."""
+        kept = {id(call) for call in stored}
+        for call, one in self.remembered:
+            one.is_lost = id(call) not in kept
+        self.settled.set()
+
+    async def given_back(self) -> list[Call]:
+        """Wait for the requests of the calls that took others, and return those whose taker was not stored."""
+        for _, taker in self.taken:
+            await taker.settled.wait()
+        return [call for call, taker in self.taken if taker.is_lost]
 
 
 class _Entry(NamedTuple):
     until: float
     sender: _Sender
-    stored: _Stored
+    stored: Stored
     keys: tuple[_Key, ...]
 
 
@@ -74,10 +99,10 @@ class Recent:
     def __init__(self, seconds: Callable[[], float]) -> None:
         self._seconds = seconds
         self._above: _Lasting[Below] = _Lasting(seconds)
-        self._taken: _Lasting[str] = _Lasting(seconds)
+        self._taken: _Lasting[Stored] = _Lasting(seconds)
         self._people: _Lasting[People] = _Lasting(seconds)
         self._entries: deque[_Entry] = deque()
-        self._calls: defaultdict[_Key, defaultdict[str, deque[_Stored]]] = defaultdict(lambda: defaultdict(deque))
+        self._calls: defaultdict[_Key, defaultdict[str, deque[Stored]]] = defaultdict(lambda: defaultdict(deque))
         self._scopes: defaultdict[_Sender, Counter[str]] = defaultdict(Counter)
         """How many calls of each scope a sender has; most senders have one instrumentation, and no twins."""
 
@@ -89,42 +114,49 @@ class Recent:
         """Return the session and the user that a span of the project named."""
         return self._people.get((project_id, key))
 
-    def add_people(self, people: Mapping[SpanPlace, People]) -> None:
-        """Remember the sessions and users that spans named."""
-        for place, named in people.items():
-            self._people.put(place, named)
-        self._people.expire(self._seconds())
+    def claim(self, calls: Sequence[Call]) -> Claim:
+        """Tell calls that are to be stored from twins of those that are, or are about to be.
 
-    def takes(self, call: Call) -> bool:
-        """Return whether a stored call has this one, of which one encloses the other, as its twin.
-
-        Each stored call takes one twin; a twin that is sent again is taken again.
+        Each stored call takes one twin; a twin that is sent again is taken again. Between this and `Claim.settle` twins in other
+        requests wait.
         """
-        if self._taken.get((call.project_id, call.key)) is not None:
-            return True
-        if self._scopes.get(_sender(call), {}).keys() <= {call.scope}:
-            return False
-        for key in _keys(call):
-            for scope, queue in islice(self._calls.get(key, {}).items(), _NEIGHBOURS):
-                if scope != call.scope and _take(call, queue):
-                    self._taken.put((call.project_id, call.key), scope)
-                    return True
-        return False
-
-    def add(self, calls: Sequence[Call], above: Iterable[tuple[SpanPlace, Below]]) -> None:
-        """Remember committed calls, and the spans above them that have not come yet."""
         now = self._seconds()
         self._expire(now)
-        for place, below in above:
-            self._above.put(place, joined(self.below(*place), below))
-        for call in calls[-MAX_CALLS:]:
+        taken = [(call, taker) for call in calls if (taker := self._taker_of(call)) is not None]
+        of_others = {id(call) for call, _ in taken}
+        claim = Claim([call for call in calls if id(call) not in of_others], taken, [], asyncio.Event())
+        for call in claim.calls[-MAX_CALLS:]:
             if not 0 < call.start <= call.end:
                 continue
-            stored, sender, keys = _Stored(call), _sender(call), tuple(_keys(call))
+            stored, sender, keys = Stored(call, claim.settled), _sender(call), tuple(_keys(call))
+            claim.remembered.append((call, stored))
             self._entries.append(_Entry(now + SECONDS, sender, stored, keys))
             self._scopes[sender][call.scope] += 1
             for key in keys:
                 self._calls[key][call.scope].append(stored)
+        return claim
+
+    def _taker_of(self, call: Call) -> Stored | None:
+        """Return the call that has this one as its twin, of which one encloses the other."""
+        taker = self._taken.get((call.project_id, call.key))
+        if taker is not None and not taker.is_lost:
+            return taker
+        if self._scopes.get(_sender(call), {}).keys() <= {call.scope}:
+            return None
+        for key in _keys(call):
+            for scope, queue in islice(self._calls.get(key, {}).items(), _NEIGHBOURS):
+                if scope != call.scope and (taker := _take(call, queue)) is not None:
+                    self._taken.put((call.project_id, call.key), taker)
+                    return taker
+        return None
+
+    def add(self, above: Iterable[tuple[SpanPlace, Below]], people: Mapping[SpanPlace, People]) -> None:
+        """Remember the spans above committed calls that have not come yet, and the sessions and users that spans named."""
+        for place, below in above:
+            self._above.put(place, joined(self.below(*place), below))
+        for place, named in people.items():
+            self._people.put(place, named)
+        self._expire(self._seconds())
 
     def _expire(self, now: float) -> None:
         entries = self._entries
@@ -145,18 +177,34 @@ class Recent:
                     del self._calls[key]
         self._above.expire(now)
         self._taken.expire(now)
+        self._people.expire(now)
 
 
-def _take(call: Call, queue: deque[_Stored]) -> bool:
-    """Return whether one of these calls, the latest first, takes the call as its twin."""
-    for stored in islice(reversed(queue), _NEIGHBOURS):
-        is_shorter = stored.end - stored.start <= call.end - call.start
-        # A record that was stored first, and lacks the counts, is not completed any more.
-        is_enclosed = encloses(call, stored) if is_shorter else stored.tokens[0] is not None and encloses(stored, call)
-        if is_enclosed and not stored.took and may_be_same(call, stored):
-            stored.took = True
-            return True
-    return False
+def _take(call: Call, queue: deque[Stored]) -> Stored | None:
+    """Return which of these calls, the latest first, takes the call as its twin: the one above or below it, if it is there."""
+    free = [
+        stored
+        for stored in islice(reversed(queue), _NEIGHBOURS)
+        if not (stored.took or stored.is_lost) and may_be_same(call, stored)
+    ]
+    above = _above(call)
+    beside = (stored for stored in free if call.key == stored.above or stored.key == above)
+    taker = next(chain(beside, (stored for stored in free if _is_enclosed(call, stored))), None)
+    if taker is not None:
+        taker.took = True
+    return taker
+
+
+def _is_enclosed(call: Call, stored: Stored) -> bool:
+    if stored.end - stored.start <= call.end - call.start:
+        return encloses(call, stored)
+    # A record that was stored first, and lacks the counts, is not completed any more.
+    return stored.tokens[0] is not None and encloses(stored, call)
+
+
+def _above(call: Call) -> bytes:
+    """Return the key of the span above the call."""
+    return call.key[: -len(call.parent_id)] + call.parent_id if call.parent_id else b""
 
 
 def _sender(call: Call) -> _Sender:

@@ -3,14 +3,21 @@
 import asyncio
 import gzip
 import zlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from decimal import Decimal
 from urllib.parse import quote
 
 import httpx
 import pytest
+from quart import Quart
 
+from runtally.audit import Actor
 from runtally.db.database import Database
+from runtally.errors import StoreUnavailable
+from runtally.ingest.accept import Ingest, Stored
+from runtally.ingest.normalize import NormalRun
+from runtally.otlp.calls import Call
+from runtally.otlp.recent import Claim, Recent
 from runtally.otlp.values import Value
 from tests.otlp import JSON, PATHS, PROTOBUF, RUN, ids_of, request_for, spans_of
 from tests.serving import INGEST_KEY, settings_for
@@ -180,6 +187,41 @@ async def test_nested_and_twin_records_are_one_run_also_in_two_requests(
         assert response.content == b"{}"
 
     assert await ids_of(database, project_id) == [f"{TRACE}-{'1' * 16}"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_twin_records_in_two_requests_at_once_are_one_run_though_the_first_request_fails(
+    own_app: Quart, database: Database, project_id: str, monkeypatch: pytest.MonkeyPatch, *, fails: bool
+) -> None:
+    held, both_came = asyncio.Event(), asyncio.Event()
+    store, claim = Ingest.store, Recent.claim
+
+    async def store_late(self: Ingest, accepted: Sequence[NormalRun], *, by: Actor) -> Stored:
+        if not held.is_set():
+            held.set()
+            await both_came.wait()
+            if fails:
+                raise StoreUnavailable
+        return await store(self, accepted, by=by)
+
+    def claim_seen(self: Recent, calls: Sequence[Call]) -> Claim:
+        if held.is_set():
+            both_came.set()
+        return claim(self, calls)
+
+    async def post(span: Json, scope: str) -> int:
+        body = as_json(make_request(span, resource={"service.name": project_id}, scope=scope))
+        headers = {**JSON, "Authorization": f"Bearer {INGEST_KEY}"}
+        return (await own_app.test_client().post("/v1/traces", data=body, headers=headers)).status_code
+
+    monkeypatch.setattr(Ingest, "store", store_late)
+    monkeypatch.setattr(Recent, "claim", claim_seen)
+    first = asyncio.create_task(post(make_span(spanId="1" * 16), "inner"))
+    await held.wait()
+    second = await post(make_span(spanId="2" * 16, traceId="b" * 32), "outer")
+
+    assert (await first, second) == (503 if fails else 200, 200)
+    assert await ids_of(database, project_id) == [f"{'b' * 32}-{'2' * 16}" if fails else f"{TRACE}-{'1' * 16}"]
 
 
 async def test_the_response_model_prices_a_run_whose_own_has_no_price(

@@ -93,7 +93,7 @@ def _runs(spans: Iterator[Span], recent: Recent | None) -> Iterator[StoredRun]:
     kept = keep_innermost(calls, lineage, {})
     lineage.fill_people(kept, recent.people_of if recent else lambda *_: None)
     if recent:
-        recent.add_people(lineage.people)
+        recent.add([], lineage.people)
     for call in keep_one_of_each(kept):
         run = stored_run(call)
         assert isinstance(run, StoredRun)

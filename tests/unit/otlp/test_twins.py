@@ -49,6 +49,43 @@ def test_a_twin_without_tokens_gets_those_of_the_other() -> None:
     assert call.facts | {"input": 100, "output": 50, "cached": 7} == call.facts
 
 
+PARTS = {"cached": 70, "reasoning": 20}
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "expected"),
+    [
+        pytest.param({}, PARTS, PARTS, id="none"),
+        pytest.param({"cached": 0}, PARTS, PARTS, id="a zero"),
+        pytest.param({"cached": 60}, PARTS, PARTS, id="less"),
+        pytest.param(PARTS, {"cached": 60}, PARTS, id="more"),
+        pytest.param({"written": 9}, PARTS, {"written": 9}, id="others"),
+        pytest.param({}, {**PARTS, "output": 51}, {}, id="other sums"),
+    ],
+)
+def test_the_parts_of_equal_counts_are_those_of_the_record_that_tells_more(
+    own: dict[str, int], others: dict[str, int], expected: dict[str, int]
+) -> None:
+    inner, outer = seen_twice(1)
+    inner.facts |= own
+    outer.facts |= others
+
+    (call,) = keep_one_of_each([inner, outer])
+
+    assert {name: call.facts.get(name) for name in ("cached", "written", "reasoning")} == {
+        "cached": None, "written": None, "reasoning": None, **expected,
+    }  # fmt: skip
+
+
+def test_the_tier_that_only_one_record_tells_is_the_runs() -> None:
+    inner, outer = seen_twice(1)
+    outer.facts |= {"tier": "flex", "region": "us"}
+
+    (call,) = keep_one_of_each([inner, outer])
+
+    assert (call.facts["tier"], call.facts["region"]) == ("flex", "us")
+
+
 @pytest.mark.parametrize(
     ("start_ms", "ms"),
     [
