@@ -193,7 +193,7 @@ import { NodeSDK } from "@opentelemetry/sdk-node";
 import { registerTelemetry } from "ai";
 
 new NodeSDK().start();
-registerTelemetry(new OpenTelemetry());"""
+registerTelemetry(new OpenTelemetry({ usage: true, providerMetadata: true }));"""
 
 
 def _agents(endpoint: str, key: str) -> SetupGuide:
