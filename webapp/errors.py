@@ -25,11 +25,13 @@ from runtally.errors import (
 from runtally.fields import is_project_id, trimmed
 from webapp import sessions
 from webapp.addresses import here, path_in, safe_path
-from webapp.rendering import Page, render, see_other, wants_part
+from webapp.form import URLENCODED, VERSION, Form, sent_form
+from webapp.rendering import Page, render, render_once, see_other, wants_part
 from webapp.security import CrossSiteForm, SignInRequired, recognise
 
 BUG = "Accepted runs are stored. Try again. If the problem persists, send the request id below to the admin of this server."
 TITLES = {
+    401: "Nothing was saved",
     403: "You can't see this",
     404: "We can't find that page",
     405: "That can't be done here",
@@ -74,6 +76,8 @@ class ErrorPage(Page, frozen=True):
     """The project that the page is of, whose other pages the reader may try instead."""
     list_url: str | None = None
     """The page of admins that lists what there is of the kind that was asked for."""
+    form: Form | None = None
+    """The form that was sent, to send it again; without its files."""
 
     @property
     def document_title(self) -> str:
@@ -88,13 +92,14 @@ class ErrorToast(Page, frozen=True):
 
     message: str
     retry_url: str | None
+    sign_in_url: str | None
     request_id: str | None
 
 
 async def respond(error: Exception) -> Response:
     """Answer an error of a page; a bug shows only the id of its request."""
     note_error(error)
-    if isinstance(error, SignInRequired):
+    if isinstance(error, SignInRequired) and not _is_of_a_form():
         return _to_sign_in()
     shown = known(error)
     status = status_of(shown or error)
@@ -117,6 +122,10 @@ async def _rendered(shown: RuntallyError | HTTPException | None, status: int, id
         await recognise()
     if isinstance(shown, StoreUnavailable) and actor() is ANYONE:
         incoming().actor = sessions.presumed_holder(_project_asked_for()) or ANYONE
+    is_signed_out = isinstance(shown, SignInRequired)
+    sign_in_url = (
+        url_for("sign_in.sign_in", next=_page_asked_from()) if _is_not_theirs(shown) or is_signed_out else None
+    )
     if not wants_part():
         page = ErrorPage(
             status,
@@ -124,18 +133,27 @@ async def _rendered(shown: RuntallyError | HTTPException | None, status: int, id
             message,
             retry_url=retry_url if status >= 500 else None,  # noqa: PLR2004  # Server errors.
             back_url=safe_path(_page_asked_from()) if isinstance(shown, BodyTooLarge) else None,
-            sign_in_url=url_for("sign_in.sign_in", next=_page_asked_from()) if _is_not_theirs(shown) else None,
+            sign_in_url=sign_in_url,
             request_id=id_to_report,
             project_id=_project_to_show(status),
             list_url=_list_url() if status == 404 else None,  # noqa: PLR2004  # As above.
+            form=await sent_form() if is_signed_out and request.mimetype == URLENCODED else None,
         )
-        return await render(page, status)
-    response = await render(ErrorToast(message, retry_url, id_to_report), status)
+        return await (render_once(page, status) if page.form else render(page, status))
+    response = await render(
+        ErrorToast(message, None if is_signed_out else retry_url, sign_in_url if is_signed_out else None, id_to_report),
+        status,
+    )
     response.headers["HX-Retarget"] = "#toast"
     response.headers["HX-Reswap"] = "innerHTML"
     # The requested page is not shown, so the address stays that of the current page.
     response.headers["HX-Push-Url"] = "false"
     return response
+
+
+def _is_of_a_form() -> bool:
+    """Return whether it has what somebody typed, which leaving the page would lose: a form, or one that is asked about."""
+    return request.method == "POST" or VERSION in request.args
 
 
 def _to_sign_in() -> Response:
@@ -151,7 +169,7 @@ def _to_sign_in() -> Response:
 
 def _page_asked_from() -> str:
     """Return the page to show after signing in: this one, or the form's page, because its target often is no page."""
-    return here() if request.method == "GET" else path_in(request.headers.get("Referer", ""))
+    return path_in(request.headers.get("Referer", "")) if _is_of_a_form() else here()
 
 
 def _project_asked_for() -> str | None:

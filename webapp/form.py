@@ -22,9 +22,10 @@ VERSION = "version"
 _CHANGED = (
     "Someone else changed this after you opened the page. Compare what is stored now, then save again to replace it."
 )
+URLENCODED = "application/x-www-form-urlencoded"
 _MULTIPART = "multipart/form-data"
 _MAX_BYTES = {
-    "application/x-www-form-urlencoded": MAX_FORM_BYTES,
+    URLENCODED: MAX_FORM_BYTES,
     "application/x-url-encoded": MAX_FORM_BYTES,
     _MULTIPART: MAX_MULTIPART_BYTES,
 }

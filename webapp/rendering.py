@@ -239,9 +239,9 @@ async def render(page: Page, status: int = 200) -> Response:
     return response
 
 
-async def render_once(page: Page) -> Response:
+async def render_once(page: Page, status: int = 200) -> Response:
     """Render a page with a secret that is shown once: nothing on the way may keep it."""
-    response = await render(page)
+    response = await render(page, status)
     response.headers["Cache-Control"] = "no-store"
     return response
 

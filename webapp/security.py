@@ -12,18 +12,18 @@ from api.request import Request
 from runtally.access import embeds
 from runtally.access.scopes import Permission, Scope, demand
 from runtally.audit import ANYONE, Actor
-from runtally.errors import Forbidden, NotFound, RuntallyError, StoreUnavailable
+from runtally.errors import Forbidden, MissingKey, NotFound, StoreUnavailable
 from webapp import sessions
 from webapp.addresses import host_of, requested_project
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-class SignInRequired(RuntallyError):
-    """No user is signed in; pages answer with the sign-in page."""
+class SignInRequired(MissingKey):
+    """No user is signed in; pages answer with the sign-in page, and forms say where it is."""
 
     code = "sign_in_required"
-    message = "Sign in to see this page."
+    message = "You are not signed in any more. Sign in in another tab, then send it again from here."
 
 
 class CrossSiteForm(Forbidden):

@@ -17,6 +17,14 @@ from tests.factories import make_run
 from tests.serving import Postgres, Server, running_server
 
 PASSWORD = "correct horse battery"
+# Both before the server answers; of each, whether a script stopped it.
+TWO_CLICKS = """button => {
+  const stopped = [];
+  addEventListener("submit", (event) => stopped.push(event.defaultPrevented));
+  button.click();
+  button.click();
+  return stopped;
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -97,3 +105,41 @@ def test_a_colleague_comes_in_by_a_link_and_is_refused_what_is_not_theirs(
     expect(colleague.get_by_role("heading", name="We can't find that page")).to_be_visible()
     colleague.goto(f"{server.url}/admin/users")
     expect(colleague.get_by_role("heading", name="You can't see this")).to_be_visible()
+
+
+def test_who_was_signed_out_over_a_form_signs_in_elsewhere_and_sends_it_again(
+    page: Page, server: Server, project_id: str, complaints: Complaints
+) -> None:
+    post(server, project_id, make_run())
+    email = f"{uuid.uuid4().hex}@example.com"
+    join(page, link_for(server, email), "Ada")
+    complaints.expect("401")
+    page.goto(f"{server.url}/projects/{project_id}/settings/notes")
+    page.get_by_label("What happened").fill("A <new> prompt")
+    page.context.clear_cookies()
+    page.get_by_role("button", name="Add note").click()
+    expect(page.get_by_role("heading", name="Nothing was saved")).to_be_visible()
+
+    with page.context.expect_page() as opened:
+        page.get_by_role("link", name="Sign in in another tab").click()
+    elsewhere = opened.value
+    elsewhere.get_by_label("Email address").fill(email)
+    elsewhere.get_by_label("Password").fill(PASSWORD)
+    elsewhere.get_by_role("button", name="Sign in", exact=True).click()
+    expect(elsewhere).to_have_url(f"{server.url}/projects/{project_id}/settings/notes")
+
+    page.get_by_role("button", name="Send it again").click()
+    expect(page.get_by_role("status")).to_contain_text("Note added.")
+    expect(page.locator(".entry-name", has_text="A <new> prompt")).to_have_count(1)
+
+
+def test_two_clicks_make_one_thing(page: Page, server: Server, project_id: str) -> None:
+    post(server, project_id, make_run())
+    join(page, link_for(server, f"{uuid.uuid4().hex}@example.com"), "Ada")
+    page.goto(f"{server.url}/projects/{project_id}/settings/notes")
+    page.get_by_label("What happened").fill("A new prompt")
+    was_stopped = page.get_by_role("button", name="Add note").evaluate(TWO_CLICKS)
+
+    assert was_stopped == [False, True]
+    expect(page.get_by_role("status")).to_contain_text("Note added.")
+    expect(page.locator(".entry-name", has_text="A new prompt")).to_have_count(1)

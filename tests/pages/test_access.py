@@ -53,14 +53,33 @@ async def test_htmx_leaves_the_page_when_nobody_is_signed_in_any_more(stranger: 
     assert parse_qs(location.query) == {"next": [f"/projects/{project_id}?metric=runs"]}
 
 
-async def test_who_signs_in_for_a_form_gets_back_to_its_page(stranger: Browser, project_id: str) -> None:
+async def test_a_form_of_nobody_is_kept_while_they_sign_in_elsewhere(stranger: Browser, project_id: str) -> None:
     page, action = f"/projects/{project_id}/settings", f"/projects/{project_id}/settings/keys"
 
-    response = await stranger.post(action, headers={"Referer": f"http://localhost{page}?a=b"})
+    response = await stranger.post(action, form={"name": '"ci"'}, headers={"Referer": f"http://localhost{page}?a=b"})
     direct = await stranger.post(action)
 
-    assert parse_qs(urlsplit(response.headers["Location"]).query) == {"next": [f"{page}?a=b"]}
-    assert parse_qs(urlsplit(direct.headers["Location"]).query) == {}
+    assert response.headers["Cache-Control"] == "no-store"
+    assert response.status_code == direct.status_code == 401
+    html = str(await response.get_data(as_text=True))
+    assert "You are not signed in any more. Sign in in another tab, then send it again from here." in text_of(html)
+    [link] = [link for link in Outline(html).all("a") if link.get("target") == "_blank"]
+    assert parse_qs(urlsplit(link["href"] or "").query) == {"next": [f"{page}?a=b"]}
+    assert {(field["name"], field["value"]) for field in Outline(html).all("input")} >= {("name", '"ci"')}
+    [direct_link] = [link for link in Outline(await direct.get_data(as_text=True)).all("a") if link.get("target")]
+    assert urlsplit(direct_link["href"] or "")[2:4] == ("/sign-in", "next=")
+
+
+async def test_htmx_keeps_a_form_that_nobody_is_signed_in_for(stranger: Browser) -> None:
+    headers = {**PARTIAL, "Referer": "http://localhost/admin/prices/new"}
+    asked = await stranger.get("/admin/prices/covered?version=&provider=acme", headers=headers)
+    sent = await stranger.post("/docs/key", headers=headers)
+
+    for response in (asked, sent):
+        assert response.status_code == 401
+        assert "HX-Redirect" not in response.headers
+        assert response.headers["HX-Retarget"] == "#toast"
+        assert 'href="/sign-in?next=/admin/prices/new"' in await response.get_data(as_text=True)
 
 
 @pytest.mark.parametrize("url", ["http://[", "javascript:alert(1)", "http://x//evil.example", "//evil.example/x\\y"])
