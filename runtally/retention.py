@@ -16,12 +16,14 @@ from typing import NamedTuple
 import structlog
 
 from runtally.archive.archive import Archive, refuse_to_drop
-from runtally.archive.archiver import Archiver, archived_before
+from runtally.archive.archiver import FEWEST_RUNS, Archiver
 from runtally.archive.queries import MAY_LEAVE, try_lock
 from runtally.clock import Clock, start_of_day
 from runtally.db.bulk import affected_rows
 from runtally.db.database import Database
 from runtally.db.outbox import expand_project
+from runtally.models.rollup import TOTAL_GRAINS
+from runtally.usage.sums.tables import TOTALS
 
 SELECT_RULES = """
 SELECT id,
@@ -32,25 +34,45 @@ SELECT id,
     OR dropped_before IS NOT NULL
 """
 
-# Whole days, so that a rollup bucket belongs to runs that are all kept or all dropped.
-SELECT_DUE = """
+# Whole days, so that a rollup bucket belongs to runs that are all kept or all dropped. The days of a month that is not over
+# stay while they have fewer than $3 runs, by their sums: to count the runs themselves takes seconds. What was announced as
+# gone is to go, also should a pass have broken off.
+SELECT_DUE = f"""
   SELECT id,
-         horizon
+         before
     FROM (SELECT id,
+                 dropped_before,
                  $1::timestamptz - make_interval(days => nullif(coalesce(retention_days, $2::integer), 0)) AS horizon
             FROM projects) AS kept
-   WHERE EXISTS (SELECT
+         CROSS JOIN LATERAL (SELECT date_trunc('month', horizon AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' AS month) AS months
+         CROSS JOIN LATERAL (SELECT greatest(month, least(horizon, coalesce(dropped_before, month))) AS gone) AS announced
+         CROSS JOIN LATERAL (SELECT CASE WHEN $3 <= (SELECT coalesce(sum(runs), 0)
+                                                       FROM {TOTALS.rows_of_projects} AS held
+                                                      WHERE project_id = kept.id
+                                                        AND grain = {TOTAL_GRAINS[-1].minutes}
+                                                        AND bucket >= gone
+                                                        AND bucket < horizon)
+                                         THEN horizon ELSE gone END AS before) AS chosen
+   WHERE horizon IS NOT NULL
+     AND EXISTS (SELECT
                    FROM runs
                   WHERE project_id = kept.id
-                    AND occurred_at < horizon)
+                    AND occurred_at < before)
 ORDER BY id
 """
 
+# Locked in order, because another process may be announcing the same.
 UPDATE_DROPPED_BEFORE = """
 UPDATE projects
-   SET dropped_before = $2
- WHERE id = $1
-   AND (dropped_before IS NULL OR dropped_before < $2)
+   SET dropped_before = due.before
+  FROM (SELECT projects.id,
+               before
+          FROM projects
+               JOIN unnest($1::text[], $2::timestamptz[]) AS due (id, before) USING (id)
+         WHERE dropped_before IS NULL OR dropped_before < before
+      ORDER BY projects.id
+           FOR NO KEY UPDATE OF projects) AS due
+ WHERE projects.id = due.id
 """
 
 # A run that is being changed is skipped until the next pass.
@@ -179,13 +201,11 @@ class Dropper:
         """Record the new horizon of each project that has runs to drop or archive, and return these projects."""
         today = start_of_day(self._clock())
         async with self._database.connection() as connection:
-            due = [Due(*row) for row in await connection.fetch(SELECT_DUE, today, self._default_days)]
-            if self._archive is not None:
-                # Runs that stay are not to be announced as gone.
-                times = [await archived_before(connection, *each) for each in due]
-                due = [Due(each.project_id, before) for each, before in zip(due, times, strict=True) if before]
-            for each in due:
-                await connection.execute(UPDATE_DROPPED_BEFORE, *each)
+            # Without an archive nothing waits for others of its month.
+            fewest = 0 if self._archive is None else FEWEST_RUNS
+            due = [Due(*row) for row in await connection.fetch(SELECT_DUE, today, self._default_days, fewest)]
+            if due:
+                await connection.execute(UPDATE_DROPPED_BEFORE, *zip(*due, strict=True))
             return due
 
     async def _drop(self, due: Due, stop: asyncio.Event) -> tuple[int, bool]:

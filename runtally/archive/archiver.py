@@ -169,18 +169,6 @@ class _RunsChangedError(Exception):
     """A run was changed, queued or erased while its file was written."""
 
 
-async def archived_before(connection: Connection, project_id: str, horizon: datetime) -> datetime | None:
-    """Return the time before which the runs of a project go into the archive now, its horizon at most; None if there are none.
-
-    The days of a month that is not over stay while their runs are few, unless the project has announced that they go.
-    """
-    month = start_of_day(horizon).replace(day=1)
-    before: datetime | None = await connection.fetchval(
-        queries.SELECT_ARCHIVED_BEFORE, project_id, horizon, month, FEWEST_RUNS
-    )
-    return before
-
-
 async def _next_file(connection: Connection, project_id: str, before: datetime) -> Span | None:
     """Return the runs that go into the next file: the oldest, of one month; None if there are none."""
     first: datetime | None = await connection.fetchval(queries.SELECT_FIRST, project_id, before)

@@ -38,28 +38,6 @@ ORDER BY occurred_at
    LIMIT 1
 """
 
-# The month that is not over begins at $3. What was announced as gone is to go, also should a pass have broken off.
-SELECT_ARCHIVED_BEFORE = """
-SELECT before
-  FROM (SELECT CASE
-                 WHEN $4 <= (SELECT count(*)
-                               FROM (SELECT
-                                       FROM runs
-                                      WHERE project_id = $1
-                                        AND occurred_at >= $3
-                                        AND occurred_at < $2
-                                      LIMIT $4) AS newest)
-                 THEN $2::timestamptz
-                 ELSE greatest($3::timestamptz, least($2, coalesce(dropped_before, $3)))
-               END AS before
-          FROM projects
-         WHERE id = $1) AS chosen
- WHERE EXISTS (SELECT
-                 FROM runs
-                WHERE project_id = $1
-                  AND occurred_at < before)
-"""
-
 _CHOSEN = f"""
   SELECT *
     FROM runs

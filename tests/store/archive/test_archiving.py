@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from runtally import retention
 from runtally.archive import archiver
 from runtally.archive.store import store_at
 from runtally.db.database import Database
@@ -48,7 +49,7 @@ async def test_runs_of_months_that_are_over_go_into_one_file_a_project_and_month
 async def test_the_runs_of_a_month_go_before_it_is_over_where_they_are_many(
     own: Database, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archiver, "FEWEST_RUNS", 3 * 14)
+    monkeypatch.setattr(retention, "FEWEST_RUNS", 3 * 14)
     archive = archive_at(own, str(folder))
 
     assert await retain(own, archive) == {"one": OLD_RUNS + 42, "two": OLD_RUNS + 42}
@@ -103,7 +104,7 @@ async def test_days_whose_runs_stay_are_not_announced_as_dropped(
     assert await retain(own, archive) == {}
     assert await announced() == [HORIZON.replace(day=1)] * 2
 
-    monkeypatch.setattr(archiver, "FEWEST_RUNS", 3 * 14)
+    monkeypatch.setattr(retention, "FEWEST_RUNS", 3 * 14)
     await retain(own, archive)
     assert await announced() == [HORIZON] * 2
 
