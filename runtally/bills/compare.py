@@ -286,8 +286,11 @@ def _is_of_unit(row: BillRow) -> bool:
     return bool(row.units) or "search" in row.line.casefold()
 
 
+_TOOLS: Final = frozenset(name for name, unit in FURTHER.items() if unit.measured is Measured.REQUESTS)
+
+
 def _split_units(sides: Mapping[tuple[date, str], tuple[_Side, _Side]]) -> dict[tuple[date, str], tuple[_Side, _Side]]:
-    """Move the fees of units away from the models, for days on which the bill has them apart."""
+    """Move the fees of searches and the like away from the models, for days on which the bill has them apart."""
     found = dict(sides)
     for (day, model), (apart, _) in list(sides.items()):
         if model or not apart.is_billed:
@@ -297,7 +300,7 @@ def _split_units(sides: Mapping[tuple[date, str], tuple[_Side, _Side]]) -> dict[
             if other_day != day or not other:
                 continue
             for place in (0, 1):
-                for name in [name for name in both[place].lines if not _is_token(name) and name in FURTHER]:
+                for name in sorted(_TOOLS & both[place].lines.keys()):
                     amount = both[place].lines.pop(name)
                     beside[place].lines[name] += amount
                     beside[place].counts[name] += both[place].counts.pop(name)

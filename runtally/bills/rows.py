@@ -201,15 +201,13 @@ def _bill_row(each: Mapping[str, Any], line: int, now: datetime, until: date | N
             f"Line {line} is of {start:%d %B %Y}, which is not over: end before it, or leave that day out."
         )
     metadata = each.get("metadata") or {}
-    line_text = _name(metadata.get("line"), line) or ""
     tokens = {kind: _count(each.get(field), line) for field, kind in _SENT.items()}
     amount = each.get("costUSD")
-    model = each.get("model") or _model_of(line_text)
     return BillRow(
         day=day,
         begins=begins,
-        model=_name(model, line),
-        line=line_text,
+        model=_name(each.get("model"), line),
+        line=_name(metadata.get("line"), line) or "",
         key=_name(metadata.get("key") or metadata.get("workspace") or metadata.get("project"), line) or "",
         tier=_name(each.get("serviceTier"), line),
         region=_name(each.get("region"), line),
@@ -226,12 +224,6 @@ def _name(value: object, line: int) -> str | None:
     if name and "\0" in name:
         raise InvalidBill(f"Line {line} has a name with a NUL character: export the report again.")
     return name
-
-
-def _model_of(line: str) -> str | None:
-    """Return the model that a line of OpenAI's costs begins with: `gpt-5.6-sol, cached input`."""
-    model, comma, what = line.partition(", ")
-    return model if comma and what and " " not in model else None
 
 
 def _count(value: object, line: int) -> int:

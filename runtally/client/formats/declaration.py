@@ -103,12 +103,15 @@ def count(value: object) -> Number | None:
     return (int(found) or None) if found == int(found) else found
 
 
+_UNIX = re.compile(r"[0-9]{10}|[0-9]{13}")
 # A number above it is of milliseconds: this is the year 5138.
 _LAST_SECOND = 10**11
 
 
 def moment(value: object) -> datetime | None:
-    """Return a time that is ISO 8601, in UTC where it has no zone, or a number of Unix seconds or milliseconds."""
+    """Return a time that is ISO 8601, in UTC where it has no zone, or a number of Unix seconds or milliseconds, also as text."""
+    if isinstance(value, str) and _UNIX.fullmatch(value.strip()):
+        value = int(value)
     try:
         if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
             return datetime.fromtimestamp(float(value) / (1000 if value > _LAST_SECOND else 1), UTC)

@@ -138,6 +138,8 @@ def _read_openrouter_day(row: Row) -> Iterator[Row]:
         requests=count(row.get("requests")),
         inputTokens=count(row.get("prompttokens")),
         outputTokens=count(row.get("completiontokens")),
+        # Of answers out of OpenRouter's own cache they may be more than the prompt.
+        cachedInputTokens=min(number(row.get("cachedtokens")), number(row.get("prompttokens"))) or None,
         reasoningTokens=count(row.get("reasoningtokens")),
         # What was paid to OpenRouter, and to the providers with keys of one's own.
         costUSD=number(row.get("usage")) + number(row.get("byokusageinference")),
@@ -153,7 +155,7 @@ OPENROUTER_CALLS = Format(
 )  # fmt: skip
 OPENROUTER_ACTIVITY = Format(
     "openrouter-activity", "OpenRouter's activity", frozenset({"date", "usage", "byokusageinference"}), _read_openrouter_day,
-    known=frozenset({"requests", "prompttokens", "completiontokens", "reasoningtokens"}), is_of_sums=True,
+    known=frozenset({"requests", "prompttokens", "completiontokens", "cachedtokens", "reasoningtokens"}), is_of_sums=True,
 )  # fmt: skip
 
 

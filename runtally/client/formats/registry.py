@@ -70,6 +70,7 @@ FORMATS: Mapping[str, Format] = {
         reports.OPENAI_COSTS,
         reports.ANTHROPIC_USAGE,
         reports.ANTHROPIC_COSTS,
+        reports.ANALYTICS,
         reports.CONSOLE_USAGE,
         reports.CONSOLE_COSTS,
     )

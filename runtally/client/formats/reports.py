@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from runtally.client.formats.declaration import Format, Row, at, count, filled, moment, number
+from runtally.client.formats.declaration import Format, Row, at, by_name, count, filled, moment, number, table
 
 
 def _read_anthropic_usage(row: Row) -> Iterator[Row]:
@@ -10,11 +10,12 @@ def _read_anthropic_usage(row: Row) -> Iterator[Row]:
     short = count(at(written, "ephemeral_5m_input_tokens") or row.get("cachecreationephemeral5minputtokens")) or 0
     long = count(at(written, "ephemeral_1h_input_tokens") or row.get("cachecreationephemeral1hinputtokens")) or 0
     cached = count(row.get("cachereadinputtokens")) or 0
-    tier, region = row.get("servicetier"), row.get("inferencegeo")
+    tier, region = "fast" if row.get("speed") == "fast" else row.get("servicetier"), row.get("inferencegeo")
     yield filled(
         provider="anthropic",
         model=row.get("model"),
         period=_anthropic_period(row),
+        requests=count(row.get("requests")),
         inputTokens=(count(row["uncachedinputtokens"]) or 0) + cached + short + long,
         cachedInputTokens=cached,
         cacheWriteTokens=short + long,
@@ -50,8 +51,14 @@ def _read_anthropic_costs(row: Row) -> Iterator[Row]:
     )
 
 
+def _read_analytics(row: Row) -> Iterator[Row]:
+    """A row of the SDK's lists of usage and cost: what it is of, and what it was, are objects of their own."""
+    usage = table(row.get("usage"))
+    one = row | by_name(table(row["group"])) | by_name(usage or table(row.get("cost")))
+    yield from _read_anthropic_usage(one) if usage else _read_anthropic_costs(one)
+
+
 def _read_console_usage(row: Row) -> Iterator[Row]:
-    fast = "fast" if row.get("speed") == "fast" else None
     yield from _read_anthropic_usage(
         {
             **row,
@@ -59,7 +66,7 @@ def _read_console_usage(row: Row) -> Iterator[Row]:
             **{name: row.get(theirs) for name, theirs in _CONSOLE_COUNTS.items()},
             "model": row["modelversion"],
             "servertooluse": {"web_search_requests": row.get("websearchcount")},
-            "servicetier": fast or row.get("usagetype"),
+            "servicetier": row.get("usagetype"),
             "workspaceid": row.get("workspace"),
             "apikeyid": row.get("apikey"),
         }
@@ -106,6 +113,10 @@ ANTHROPIC_USAGE = Format(
     }),
     is_of_sums=True,
 )  # fmt: skip
+ANALYTICS = Format(
+    "anthropic-analytics", "Anthropic's analytics of usage and costs", frozenset({"startingat", "group"}), _read_analytics,
+    known=frozenset({"endingat", "usage", "cost"}), is_of_sums=True,
+)  # fmt: skip
 ANTHROPIC_COSTS = Format(
     "anthropic-costs", "Anthropic's report of costs", frozenset({"costtype", "amount", "startingat"}), _read_anthropic_costs,
     known=frozenset({"endingat", "listamount", "tokentype"}), is_of_sums=True,
@@ -123,14 +134,16 @@ CONSOLE_COSTS = Format(
 
 
 def _read_openai_usage(row: Row) -> Iterator[Row]:
-    if not str(row.get("object", "organization.usage")).startswith("organization.usage"):
+    if row["nummodelrequests"] in (None, ""):
+        # The console writes a line for a day without calls.
         return
     tier = row.get("servicetier")
     yield filled(
         provider="openai",
         model=row.get("model"),
         period=_openai_period(row),
-        requests=count(row["nummodelrequests"]),
+        # The requests that searched are counted among those of their model, too.
+        requests=None if "numrequests" in row else count(row["nummodelrequests"]),
         # The input holds what was cached and written.
         inputTokens=count(row.get("inputtokens")),
         cachedInputTokens=count(row.get("inputcachedtokens")),
@@ -138,21 +151,47 @@ def _read_openai_usage(row: Row) -> Iterator[Row]:
         outputTokens=count(row.get("outputtokens")),
         audioInputTokens=count(row.get("inputaudiotokens")),
         audioOutputTokens=count(row.get("outputaudiotokens")),
-        units=filled(cacheWrite12h=count(row.get("inputcachewrite12htokens"))),
-        serviceTier="batch" if row.get("batch") in (True, "true", "True") else None if tier == "default" else tier,
+        units=filled(**{unit: count(row.get(theirs)) for unit, theirs in _OPENAI_UNITS.items()}),
+        serviceTier="batch" if str(row.get("batch")).casefold() == "true" else None if tier == "default" else tier,
         metadata=filled(project=row.get("projectid"), key=row.get("apikeyid")),
     )
 
 
+_OPENAI_UNITS = {
+    "cacheWrite12h": "inputcachewrite12htokens",
+    "cachedAudioInput": "inputcachedaudiotokens",
+    "imageInput": "inputimagetokens",
+    "cachedImageInput": "inputcachedimagetokens",
+    "imageOutput": "outputimagetokens",
+    "images": "images",
+    "characters": "characters",
+    "audioSeconds": "seconds",
+    "webSearch": "numrequests",
+}
+
+
 def _read_openai_costs(row: Row) -> Iterator[Row]:
-    if row.get("object") == "organization.costs.result":
-        yield filled(
-            provider="openai",
-            period=_openai_period(row),
-            costUSD=number(at(row["amount"], "value")),
-            currency=str(at(row["amount"], "currency")).upper(),
-            metadata=filled(line=row["lineitem"], project=row.get("projectid")),
-        )
+    amount = table(row.get("amount"))
+    value = amount.get("value", row.get("amountvalue"))
+    if value in (None, ""):
+        return
+    tier, model = _model_of(str(row["lineitem"] or ""))
+    yield filled(
+        provider="openai",
+        model=model,
+        period=_openai_period(row),
+        costUSD=number(value),
+        currency=str(amount.get("currency") or row.get("amountcurrency")).upper(),
+        serviceTier=tier,
+        metadata=filled(line=row["lineitem"], project=row.get("projectid"), key=row.get("apikeyid")),
+    )
+
+
+def _model_of(line: str) -> tuple[str | None, str | None]:
+    """Return the tier and the model that a line begins with: `priority | gpt-5.6-sol, cached input`, or only `tts-1`."""
+    tier, _, text = line.rpartition(" | ")
+    model, comma, _ = text.partition(", ")
+    return (tier or None, model) if " " not in model and (comma or "-" in model) else (None, None)
 
 
 def _openai_period(row: Row) -> tuple[object, object]:
@@ -160,15 +199,15 @@ def _openai_period(row: Row) -> tuple[object, object]:
 
 
 OPENAI_USAGE = Format(
-    "openai-usage", "OpenAI's report of usage", frozenset({"nummodelrequests", "inputtokens", "outputtokens"}), _read_openai_usage,
+    "openai-usage", "OpenAI's report of usage", frozenset({"nummodelrequests"}), _read_openai_usage,
     known=frozenset({
-        "starttime", "endtime", "inputcachedtokens", "inputcachewritetokens", "inputcachewrite30mtokens", "inputuncachedtokens",
-        "inputcachewrite12htokens", "inputaudiotokens", "outputaudiotokens", "inputtexttokens", "outputtexttokens",
-        "inputcachedtexttokens", "inputcachedaudiotokens", "inputcachedimagetokens", "inputimagetokens", "outputimagetokens",
+        "starttime", "endtime", "starttimeiso", "endtimeiso", "inputtokens", "outputtokens", "inputcachedtokens",
+        "inputcachewritetokens", "inputcachewrite30mtokens", "inputuncachedtokens", "inputaudiotokens", "outputaudiotokens",
+        "inputtexttokens", "outputtexttokens", "inputcachedtexttokens", *_OPENAI_UNITS.values(),
     }),
     is_of_sums=True,
 )  # fmt: skip
 OPENAI_COSTS = Format(
-    "openai-costs", "OpenAI's report of costs", frozenset({"amount", "lineitem"}), _read_openai_costs,
-    known=frozenset({"starttime", "endtime"}), is_of_sums=True,
+    "openai-costs", "OpenAI's report of costs", frozenset({"lineitem"}), _read_openai_costs,
+    known=frozenset({"starttime", "endtime", "starttimeiso", "endtimeiso", "amount", "amountvalue", "amountcurrency"}), is_of_sums=True,
 )  # fmt: skip

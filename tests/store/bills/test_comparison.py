@@ -44,7 +44,11 @@ async def database(postgres: Postgres) -> AsyncIterator[Database]:
             dollars = {"input_per_million": Decimal(1), "output_per_million": Decimal(2)}
             session.add(
                 make_price(
-                    provider="openai", model=LITE, variants="tier batch: x 0.5", unit_rates="webSearch 10", **dollars
+                    provider="openai",
+                    model=LITE,
+                    variants="tier batch: x 0.5",
+                    unit_rates="webSearch 10\ncharacters 20",
+                    **dollars,
                 )
             )
             dollars = {"input_per_million": Decimal(5), "output_per_million": Decimal(10)}
@@ -228,6 +232,40 @@ async def test_a_bill_that_is_right_has_no_difference(
 
     assert found.total.difference_usd == 0
     assert found.total.parts == ()
+
+
+async def test_speech_and_embeddings_are_told_by_reports_of_their_own(
+    database: Database, connection: Connection, tmp_path: Path
+) -> None:
+    book = await load_book(connection)
+    nothing = {"input_tokens": 0, "output_tokens": 0}
+    await insert_runs(
+        connection,
+        [
+            *runs_of(book, 3, 0, LITE, units={"characters": 1_000, "webSearch": 2}, **nothing),
+            *runs_of(book, 5, 0, SOL, input_tokens=1_000, output_tokens=0),
+        ],
+    )
+    day = {"project_id": "p1", "user_id": None}
+    files = [
+        write(tmp_path, f"{name}.json", [bucket(kind, 0, [{**day, **result} for result in results])])
+        for name, kind, results in (
+            ("speech", "usage.audio_speeches", [{"model": LITE, "characters": 3_000, "num_model_requests": 3}]),
+            ("embeddings", "usage.embeddings", [{"model": SOL, "input_tokens": 6_000, "num_model_requests": 6}]),
+            ("searches", "usage.web_searches", [{"model": LITE, "num_requests": 6, "num_model_requests": 3}]),
+            (
+                "costs",
+                "costs",
+                [cost(LITE, "0.07"), cost(f"{SOL}, input", "0.024"), cost("web search tool calls", "0.06")],
+            ),
+        )
+    ]
+
+    found = await compared(database, connection, [read_report(one, None, NOW) for one in files])
+
+    assert {one.name: parts(one) for one in found.models} == {
+        LITE: {"price": Decimal("0.01")}, SOL: {"calls": Decimal("0.004")}, "": {},
+    }  # fmt: skip
 
 
 async def test_the_two_files_of_anthropics_console_tell_which_calls_are_missing(

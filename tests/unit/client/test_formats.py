@@ -734,6 +734,20 @@ SUMS: dict[str, tuple[dict[str, Any], tuple[Any, ...]]] = {
         {"starting_at": START, "amount": "12345.67", "currency": "USD", "cost_type": "tokens"},
         (0, 0, 0, 0, 0, Decimal("123.4567")),
     ),
+    "anthropic-analytics": (
+        {
+            "starting_at": START,
+            "group": {"model": "claude-opus-4-8", "speed": "fast"},
+            "usage": {
+                "uncached_input_tokens": 10_007,
+                "cache_read_input_tokens": 4_001,
+                "cache_creation": {"ephemeral_5m_input_tokens": 998, "ephemeral_1h_input_tokens": 2_003},
+                "output_tokens": 5_003,
+                "requests": 3,
+            },
+        },
+        (17_009, 5_003, 4_001, 3_001, 0, None),
+    ),
     "anthropic-console-usage": (
         {
             "usage_date_utc": "2026-11-25",
@@ -800,6 +814,60 @@ def test_a_call_of_an_export_is_a_run_with_all_its_counts_and_nothing_that_was_s
     assert runs_of(row) == expected
     assert SAID not in json.dumps(runs_of(row))
     assert not list(found.unused(row))
+
+
+OPENAI_DAY = {"start_time": "1795737600", "end_time": "1795824000", "project_id": "", "api_key_id": ""}
+REPORTED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "a batch in the console's CSV": (
+        {"num_model_requests": "10.0", "model": "gpt-5.4", "batch": "TRUE", "service_tier": "default", "input_tokens": "59200.0", "output_tokens": "7.0"},
+        {"requests": 10, "model": "gpt-5.4", "serviceTier": "batch", "inputTokens": 59_200, "outputTokens": 7},
+    ),
+    "images within a conversation": (
+        {"num_model_requests": 1, "model": "gpt-realtime", "input_tokens": 9, "input_cached_audio_tokens": 2, "input_image_tokens": 3, "input_cached_image_tokens": 1, "output_image_tokens": 4},
+        {"requests": 1, "model": "gpt-realtime", "inputTokens": 9, "units": {"cachedAudioInput": 2, "imageInput": 3, "cachedImageInput": 1, "imageOutput": 4}},
+    ),
+    "embeddings": ({"num_model_requests": 3, "model": "e", "input_tokens": 123}, {"requests": 3, "model": "e", "inputTokens": 123}),
+    "images": ({"num_model_requests": 2, "model": "i", "images": 4}, {"requests": 2, "model": "i", "units": {"images": 4}}),
+    "speech": ({"num_model_requests": 2, "model": "t", "characters": 5003}, {"requests": 2, "model": "t", "units": {"characters": 5003}}),
+    "transcriptions": ({"num_model_requests": 2, "model": "w", "seconds": 613}, {"requests": 2, "model": "w", "units": {"audioSeconds": 613}}),
+    "searches, whose requests are those of a model": (
+        {"num_model_requests": 4, "num_requests": 6, "model": "gpt-5.4"}, {"model": "gpt-5.4", "units": {"webSearch": 6}},
+    ),
+    "a tier's line of costs": (
+        {"line_item": "priority | gpt-5.4-2026-03-05, input", "amount": {"value": 2, "currency": "usd"}},
+        {"model": "gpt-5.4-2026-03-05", "serviceTier": "priority", "costUSD": 2, "currency": "USD", "metadata": {"line": "priority | gpt-5.4-2026-03-05, input"}},
+    ),
+    "a line of costs that is a model, in the console's CSV": (
+        {"line_item": "tts-1", "amount_value": "0.8958740000000000", "amount_currency": "usd"},
+        {"model": "tts-1", "costUSD": Decimal("0.895874"), "currency": "USD", "metadata": {"line": "tts-1"}},
+    ),
+    "a line of costs of no model": (
+        {"line_item": "assistants api | file search", "amount": {"value": 1, "currency": "usd"}},
+        {"costUSD": 1, "currency": "USD", "metadata": {"line": "assistants api | file search"}},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REPORTED)
+def test_each_of_openais_reports_has_the_counts_of_its_kind(name: str) -> None:
+    row, expected = REPORTED[name]
+    row = OPENAI_DAY | row
+    found = recognised(row)
+
+    assert found is not None
+    assert not list(found.unused(row))
+    (one,) = found.read(by_name(row))
+    assert one.pop("provider") == "openai"
+    assert len([*filter(None, one.pop("period"))]) == 2
+    assert one == expected
+
+
+@pytest.mark.parametrize("empty", [{"num_model_requests": "", "model": ""}, {"amount_value": "", "line_item": ""}])
+def test_a_day_without_calls_in_openais_csv_is_nothing(empty: dict[str, str]) -> None:
+    found = recognised(OPENAI_DAY | empty)
+
+    assert found is not None
+    assert not list(found.read(by_name(OPENAI_DAY | empty)))
 
 
 @pytest.mark.parametrize("name", SUMS)
