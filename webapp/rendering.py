@@ -21,7 +21,7 @@ from api.current import actor, incoming, services
 from api.errors import status_of
 from runtally import BUILD
 from runtally.access import saved_views
-from runtally.access.scopes import Permission, Scope, may
+from runtally.access.scopes import Permission, Scope, may, open_to
 from runtally.access.shared_links import OpenLink
 from runtally.audit import Actor, ActorKind
 from runtally.cells.request import missing
@@ -200,6 +200,11 @@ class Shell(Struct, frozen=True):
     def is_link_reader(self) -> bool:
         """Whether the reader uses a shared link, and so sees one project."""
         return self.actor.kind is ActorKind.LINK
+
+    @property
+    def may_read_runs(self) -> bool:
+        """Whether the reader may see single runs, of any project."""
+        return open_to(self.actor, Scope.RUNS_READ) != []
 
     @property
     def may_save_views(self) -> bool:

@@ -63,6 +63,19 @@ async def test_the_page_asks_for_it_once_a_reader_comes_to_it(reader: Browser, d
     assert f'<a href="/why?project={doubled}">' in html
 
 
+async def test_nothing_on_the_overview_of_one_project_is_closed_to_its_reader(signed_in: SignIn, doubled: str) -> None:
+    browser = await signed_in(doubled)
+    outline = Outline(await html_of(browser, "/"))
+
+    named = ("href", "hx-get", "data-chart-src")
+    elements = [one for tag in ("a", "section", "div") for one in outline.all(tag)]
+    addresses = {one[name] for one in elements for name in named if (one.get(name) or "").startswith("/")}
+    answers = {address: (await browser.get(address or "")).status_code for address in addresses}
+
+    assert answers["/why"] == 200
+    assert {address for address, status in answers.items() if status == 403} == set()
+
+
 async def test_other_runs_have_another_card(reader: Browser, doubled: str) -> None:
     pages = [await html_of(reader, f"/projects/{doubled}{query}") for query in ("", "?provider=acme")]
 

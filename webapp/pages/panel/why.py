@@ -76,7 +76,7 @@ class WhyPage(Page, frozen=True):
 @signed_in
 async def why() -> ResponseReturnValue:
     """Why the cost of a project, or of all without one, is another one than in the previous period."""
-    view, now = View.parse(request.args, requested_project(request.args)), services().clock()
+    view, now = View.parse(request.args, requested_project(request.args) or actor().project_id), services().clock()
     demand(actor(), Scope.METRICS_READ, view.project_id)
     async with services().cells.snapshots(view.project_id) as snapshots:
         reader = UsageReader.of_page(snapshots, view.window(now), view.project_id)
