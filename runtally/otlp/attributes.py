@@ -49,7 +49,7 @@ FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
         (
             "gen_ai.request.model", "ai.model.id", "llm.invocation_parameters", "embedding.model_name",
             "llm.request.model_name", "llm.model_name", "langfuse.observation.model.name", "gen_ai.response.model",
-            "ai.response.model", "llm.response.model_name", "mlflow.llm.model", "decision.request.model_name", "model",
+            "ai.response.model", "llm.response.model_name", "mlflow.llm.model", "decision.request.model_name", "model", "metadata",
         ),
     ),
     "response_model": (
@@ -239,6 +239,7 @@ FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
 
 PARTS: Mapping[str, Callable[[Value], Found]] = {
     "llm.invocation_parameters": parse.invocation_parameters,
+    "metadata": parse.metadata_of_langchain,
     "langfuse.observation.usage_details": parse.usage_details,
     "langfuse.observation.cost_details": parse.cost_details,
     "langsmith.metadata.usage_metadata": parse.langchain_usage,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from runtally.models.run import Status
-from runtally.otlp.attributes import FIELDS, read_facts
+from runtally.otlp.attributes import FIELDS, KINDS, read_facts
 from runtally.otlp.calls import Call, fill
 from runtally.otlp.twins import may_be_same
 from runtally.otlp.values import TRACE_ID_BYTES, Attributes, Span
@@ -25,6 +25,8 @@ _VERSION = re.compile(
     r"^(?:(?:us|eu|apac|global)\.)?(?:amazon|anthropic|cohere|meta|mistral)\.|-latest$|[-@]\d{8}|-\d{4}-\d\d-\d\d|-v\d+:\d+$"
 )
 _PEOPLE = frozenset(name for field in ("session", "user", "agent") for name in FIELDS[field][2])
+_KINDS = frozenset(KINDS)
+_TOOLS = frozenset(("execute_tool", "ai.toolcall", "tool"))
 SUBAGENT = "sub-agent"
 """What Copilot says of the calls of its subagents, whose name is that of a span above."""
 
@@ -54,6 +56,7 @@ class Lineage:
 
     def __init__(self) -> None:
         self._parents: dict[SpanKey, SpanKey] = {}
+        self._tools: set[SpanKey] = set()
         self.people: dict[tuple[str, SpanKey], People] = {}
         """The session, user and agent of each span that names one, by its project."""
 
@@ -64,6 +67,8 @@ class Lineage:
         key = span.trace_id + span.span_id
         if not _PEOPLE.isdisjoint(span.attributes):
             self.people[project_id, key] = _people_of(span.attributes)
+        if any(str(span.attributes[name]).casefold() in _TOOLS for name in _KINDS & span.attributes.keys()):
+            self._tools.add(key)
         if span.parent_id and span.parent_id != span.span_id:
             self._parents[key] = span.trace_id + span.parent_id
         return key
@@ -73,6 +78,14 @@ class Lineage:
         for _ in range(_MAX_STEPS):
             parent = self._parents.get(key)
             if parent is None:
+                return
+            yield parent
+            key = parent
+
+    def enclosing(self, key: SpanKey) -> Iterator[SpanKey]:
+        """Yield the ancestors of a span up to the nearest run of a tool: whoever asked for it is another call."""
+        for parent in self.up(key):
+            if key in self._tools:
                 return
             yield parent
             key = parent
@@ -97,16 +110,16 @@ class Lineage:
                     call.about = {"agentName": people[2], **call.about}
 
     def above(self, keys: Iterable[SpanKey]) -> set[SpanKey]:
-        """Return all ancestors of these spans, including the first of each chain that is not in this request.
+        """Return all spans that enclose these, including the first of each chain that is not in this request.
 
         Each is visited once, so chains that meet, and cycles, take no longer.
         """
         found: set[SpanKey] = set()
-        for key in keys:
-            parent = self._parents.get(key)
-            while parent is not None and parent not in found:
+        for each in keys:
+            key = each
+            while key not in self._tools and (parent := self._parents.get(key)) is not None and parent not in found:
                 found.add(parent)
-                parent = self._parents.get(parent)
+                key = parent
         return found
 
     def is_unknown(self, key: SpanKey) -> bool:
@@ -158,7 +171,7 @@ def keep_innermost(calls: Sequence[Call], lineage: Lineage, above: Mapping[SpanK
         others = _with_calls_of_tools(taken, inner, lineage, above)
         inner += [taken.pop(key) for key in others]
     if taken:
-        chains = {call.key: [key for key in lineage.up(call.key) if key in taken] for call in inner}
+        chains = {call.key: [key for key in lineage.enclosing(call.key) if key in taken] for call in inner}
         shares = Counter(key for chain in chains.values() for key in chain)
         for call in inner:
             for key in chains[call.key]:
@@ -173,11 +186,11 @@ def _with_calls_of_tools(
     """Return the outer calls below which there are only calls of their tools: they are calls of their own."""
     below: dict[SpanKey, list[Brief]] = {}
     for call in inner:
-        for key in lineage.up(call.key):
+        for key in lineage.enclosing(call.key):
             if key in taken:
                 below.setdefault(key, []).append(brief(call))
     for place, stored in above.items():
-        for key in (place, *lineage.up(place)):
+        for key in (place, *lineage.enclosing(place)):
             if key in taken:
                 below.setdefault(key, []).extend(stored)
     return [key for key, calls in below.items() if all(_is_another(brief(taken[key]), call) for call in calls)]

@@ -236,6 +236,7 @@ def _member(field: str, member: str, kind: Any, parser: Callable[[Any], Any]) ->
 
 
 invocation_parameters = _member("model", "model", str, name)
+metadata_of_langchain = _member("model", "ls_model_name", str, name)
 cost_details = _member("cost", "total", float | str, amount)
 hidden_params = _member("cost", "response_cost", float | str, amount)
 total_of_livekit = _member("total", "total_tokens", float, count)

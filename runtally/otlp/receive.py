@@ -354,7 +354,7 @@ def _still_to_come(
     of_stored = (((call.project_id, call.key), call) for call in stored)
     found: Iterator[tuple[SpanPlace, Call | Below]] = chain(of_stored, above.items())
     for (project_id, key), calls in found:
-        last = next((above for above in lineage.up(key) if lineage.is_unknown(above)), None)
+        last = next((above for above in lineage.enclosing(key) if lineage.is_unknown(above)), None)
         if last is not None:
             below = (brief(calls),) if isinstance(calls, Call) else calls
             places[project_id, last] = joined(places.get((project_id, last), ()), below)

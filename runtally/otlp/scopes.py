@@ -61,6 +61,11 @@ GAPS: Mapping[str, Gap] = {
         "sends no cached tokens, none at all of streams, and nothing of refused calls",
         _CLIENT,
     ),
+    "@traceloop/instrumentation-langchain": Gap(
+        "0.27.0",
+        "sends no cached tokens, no tokens of OpenAI's Responses, and nothing of Gemini",
+        "use @arizeai/openinference-instrumentation-langchain instead",
+    ),
     "openinference.instrumentation.beeai": Gap(
         "0.1.30",
         "sends nothing of refused calls and embeddings",

@@ -17,6 +17,7 @@ USAGE = {
 }  # fmt: skip
 IN_PARTS: dict[str, dict[str, Any]] = {
     "llm.invocation_parameters": {"model": "m", "tools": [{"description": "never decoded"}]},
+    "metadata": {"ls_model_name": "m", "thread_id": "never decoded"},
     "langfuse.observation.usage_details": USAGE,
     "langfuse.observation.cost_details": {"total": 0.5, "input": 0.4},
     "ai.response.providerMetadata": {

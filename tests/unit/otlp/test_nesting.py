@@ -1,22 +1,23 @@
 """Calls that are one inside another."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
 from runtally.otlp.calls import Call
 from runtally.otlp.nesting import Lineage, brief, keep_innermost
-from runtally.otlp.values import Span
+from runtally.otlp.values import Attributes, Span
 from tests.unit.otlp.factories import RESOURCE, key_of, make_call
 
 
-def lineage(*links: tuple[int, int]) -> Lineage:
+def lineage(*links: tuple[int, int], tools: Mapping[int, Attributes] = MappingProxyType({})) -> Lineage:
     """Spans, each with the one above it."""
     found = Lineage()
     for span, parent in links:
         key, above = key_of(span), key_of(parent)
-        found.add(Span(RESOURCE, "a", key[:16], key[16:], above[16:]), "p")
+        found.add(Span(RESOURCE, "a", key[:16], key[16:], above[16:], attributes=tools.get(span, {})), "p")
     return found
 
 
@@ -101,6 +102,27 @@ def test_a_call_that_a_tool_of_another_made_is_a_call_of_its_own(facts: dict[str
 
     assert sorted(numbers(calls)) == ([1] if is_stored else [1, 3])
     assert (outer.tokens, inner.facts.get("input")) == ((100, 50), facts["input"])
+
+
+RUNS_OF_TOOLS: tuple[Attributes, ...] = (
+    {"gen_ai.operation.name": "execute_tool"},
+    {"openinference.span.kind": "TOOL"},
+    {"traceloop.span.kind": "tool"},
+    {"ai.operationId": "ai.toolCall"},
+)
+
+
+@pytest.mark.parametrize("tool", RUNS_OF_TOOLS, ids=str)
+@pytest.mark.parametrize("is_stored", [False, True], ids=["in one request", "stored before"])
+def test_what_an_agent_calls_that_is_a_tool_is_no_part_of_the_call_that_asked_for_it(
+    tool: Attributes, *, is_stored: bool
+) -> None:
+    outer, inner = make_call(1), make_call(4, parent=3)
+    links = lineage((2, 1), *(() if is_stored else ((4, 3), (3, 2))), tools={2: tool})
+
+    calls = keep_innermost([outer, *(() if is_stored else (inner,))], links, {key_of(2): (brief(inner),)})
+
+    assert sorted(numbers(calls)) == ([1] if is_stored else [1, 4])
 
 
 SAME_CALLS: dict[str, dict[str, Any]] = {
