@@ -69,7 +69,7 @@ async def test_nobody_makes_one_who_may_not_make_keys(
 
     assert (await viewer.post("/docs/key", form=form)).status_code == 403
     assert (await elsewhere.post("/docs/key", form=form)).status_code == 404
-    assert (await stranger.post("/docs/key", form=form)).status_code == 303
+    assert (await stranger.post("/docs/key", form=form)).status_code == 401
     assert (await member.post("/docs/key", form=form, headers=foreign)).status_code == 403
     assert (await member.post("/docs/key", form={})).status_code == 403
     assert await trial_keys(database, project_id) == []
