@@ -6,12 +6,13 @@ from collections.abc import Collection, Sequence
 from runtally.db.database import Connection
 from runtally.models.rollup import GRAINS, RollupScope
 from runtally.usage.conditions import JOINED, Conditions, bucket_ranges, runs_during
+from runtally.usage.dimensions import OTHER
 from runtally.usage.filter import RunFilter
 from runtally.usage.groups.slices import (
     ANY,
+    ANY_VALUE,
     DAY_START,
     OTHERS,
-    VALUE,
     PlannedQuestion,
     SliceKey,
     kept_values,
@@ -26,6 +27,7 @@ from runtally.usage.groups.slices import (
 )
 from runtally.usage.plan import Group, LatencyDetail
 from runtally.usage.sketch import LATENCY, NO_LATENCIES, Latencies, Latency, Sketch, milliseconds_of
+from runtally.usage.sums.values import ANY_TAG
 from runtally.usage.timeline import Timeline, TimeSpan
 
 # What a stored sketch is read for.
@@ -86,29 +88,29 @@ async def select_value_latencies(
                   SELECT {number} AS number, value, latency, n
                     FROM dimension_bins
                    WHERE {on_days}"""
-    group, named = "NULL", ""
+    named = " CROSS JOIN (SELECT NULL AS place) AS named"
     if question.by:
-        # Joined, because to compare each value with fifty would take most of the time.
-        named = f" LEFT JOIN unnest({found.value(list(values), 'text[]')}) AS named (name) ON named.name = value"
-        group = f"CASE WHEN value = '' THEN '{ANY}' WHEN name IS NOT NULL THEN '{VALUE}' || value ELSE '{OTHERS}' END"
+        # Joined, because to compare each value with fifty would take most of the time, and grouped by number, not by text.
+        names = found.value([ANY_TAG, *values], "text[]")
+        named = f" LEFT JOIN unnest({names}) WITH ORDINALITY AS named (name, place) ON named.name = value"
+    # Arrays are taken apart among the columns: in FROM each would be stored once more, which takes half of the time.
     sql = f"""{ctes}
-  SELECT number, value, array_agg(latency), array_agg(n)
-    FROM (SELECT number, {group} AS value, latency, sum(n)::bigint AS n
-            FROM (SELECT number, value, latency, n
+  SELECT number, place, array_agg(latency), array_agg(n)
+    FROM (SELECT number, place, latency, sum(n)::bigint AS n
+            FROM (SELECT number, unnest(dimension_values) AS value, unnest(latencies) AS latency, unnest(counts) AS n
                     FROM (SELECT {number} AS number, dimension_values, latencies, counts
                             FROM dimension_latencies
                            WHERE {of_key(question)} AND {on_days}
                           OFFSET 0) AS blocks
-                         CROSS JOIN LATERAL unnest(dimension_values, latencies, counts) AS bin (value, latency, n)
                     {of_waiting if waiting else ""}) AS bins{named}
            WHERE {which}
         GROUP BY 1, 2, 3
           HAVING sum(n) <> 0) AS binned
 GROUP BY 1, 2"""
-    rows = await connection.fetch(sql, *found.values)
+    groups = (OTHER, ANY_VALUE, *values)
     return {
-        (number, read_group([value]) if question.by else ()): Counter(dict(zip(latencies, counts, strict=True)))
-        for number, value, latencies, counts in rows
+        (number, (groups[place or 0],) if question.by else ()): Counter(dict(zip(latencies, counts, strict=True)))
+        for number, place, latencies, counts in await connection.fetch(sql, *found.values)
     }
 
 

@@ -217,16 +217,16 @@ def value_slices(conditions: Conditions, asked: PlannedQuestion, starts: str) ->
                 f"dimension_sums {_hours_of(conditions, ranges)}",
                 [f"{name}[first:last] AS {name}" for name in arrays],
             )
+        # Arrays are taken apart among the columns: in FROM each would be stored once more.
+        unnested = ", ".join(f"unnest({array}) AS {name}" for array, name in zip(arrays, names, strict=True))
         yield f"""SELECT {of_slice} AS number, {_columns_of_values(question, key)}
-    FROM (SELECT blocks.number, blocks.day, slice.*
+    FROM (SELECT number, day, {unnested}
             FROM (SELECT {once} AS number, day, {", ".join(sliced)}
                     FROM {stored}
                    WHERE {of_key(question)}
                      AND detail = '{detail}'
                      AND {on_days}
-                  OFFSET 0) AS blocks
-                 CROSS JOIN LATERAL unnest({", ".join(f"blocks.{name}" for name in arrays)})
-                         AS slice ({", ".join(names)})) AS slices
+                  OFFSET 0) AS blocks) AS slices
    WHERE {which}"""
         if asked.waiting:
             yield f"""SELECT {number} AS number, {_columns_of_values(question, key)}
