@@ -2,10 +2,10 @@
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import NoReturn
 
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
@@ -14,6 +14,7 @@ from runtally.audit import Actor, Change, record
 from runtally.errors import InvalidPrice, NotFound
 from runtally.models.price import CurrencyRate
 from runtally.money import entered
+from runtally.pricing.draft import Check
 from runtally.pricing.entries import lock
 
 DECIMALS = 8
@@ -53,21 +54,26 @@ async def list_rates(session: AsyncSession) -> Sequence[CurrencyRate]:
 
 
 async def add(session: AsyncSession, by: Actor, sent: Mapping[str, str], now: datetime) -> CurrencyRate:
-    """Add the rate that a form describes. Raises `InvalidPrice` with the field that is wrong."""
+    """Add the rate that a form describes. Raises `InvalidPrice` with every field that is wrong."""
     await lock(session)
-    code, since, rate = _code(sent.get("currency", "")), _day(sent.get("since", "")), _rate(sent.get("rate", ""))
+    added = _read(sent)
     for other in await list_rates(session):
-        if other.currency != code:
+        if other.currency != added.currency:
             why = f"Pages show {other.currency}: remove its rates before you choose another currency."
             raise InvalidPrice.at("currency", why)
-        if other.since == since:
+        if other.since == added.since:
             raise InvalidPrice.at("since", "There is a rate since that day: remove it, or choose another day.")
     row = CurrencyRate(
-        currency=code, since=since, rate=rate, author=by.label or by.name, created_at=now, updated_at=now
+        currency=added.currency,
+        since=added.since,
+        rate=added.per_usd,
+        author=by.label or by.name,
+        created_at=now,
+        updated_at=now,
     )
     session.add(row)
     await session.flush()
-    record(session, by, Change("currency_rate.added", code, after=_shown(row)))
+    record(session, by, Change("currency_rate.added", added.currency, after=_shown(row)))
     return row
 
 
@@ -83,35 +89,26 @@ async def remove(session: AsyncSession, by: Actor, since: date) -> CurrencyRate:
     return row
 
 
-def _code(sent: str) -> str:
-    code = sent.strip().upper()
-    if code not in CODES:
-        _refuse("currency", "Give the three letters of a currency, such as EUR; pages show dollars without one.")
-    return code
-
-
-def _day(sent: str) -> date:
-    try:
-        day = date.fromisoformat(sent.strip())
-    except ValueError:
-        day = date.min
-    if day.year < _FIRST_YEAR:
-        _refuse("since", "Give a day such as 2026-12-01.")
-    return day
-
-
-def _rate(sent: str) -> Decimal:
-    rate = entered(sent, DECIMALS)
-    if rate is None or not 0 < rate <= MAX_RATE:
-        _refuse(
-            "rate",
-            f"Give what one US dollar is worth, such as 0.92: at most {MAX_RATE:,}, with {DECIMALS} decimals.",
-        )
+def _read(sent: Mapping[str, str]) -> Rate:
+    check = Check(sent)
+    rate = Rate(
+        check.text("currency").upper(), _day(check.text("since")), entered(check.text("rate"), DECIMALS) or Decimal(0)
+    )
+    if rate.currency not in CODES:
+        check.fail("currency", "Give the three letters of a currency, such as EUR; pages show dollars without one.")
+    if rate.since.year < _FIRST_YEAR:
+        check.fail("since", "Give a day such as 2026-12-01.")
+    if not 0 < rate.per_usd <= MAX_RATE:
+        what = f"at most {MAX_RATE:,}, with {DECIMALS} decimals"
+        check.fail("rate", f"Give what one US dollar is worth, such as 0.92: {what}.")
+    check.done()
     return rate
 
 
-def _refuse(name: str, why: str) -> NoReturn:
-    raise InvalidPrice.at(name, why)
+def _day(text: str) -> date:
+    with suppress(ValueError):
+        return date.fromisoformat(text)
+    return date.min
 
 
 def _shown(row: CurrencyRate) -> dict[str, object]:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import NoReturn
 
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
@@ -13,7 +12,7 @@ from runtally.errors import InvalidPrice, NotFound
 from runtally.fields import MAX_NAME
 from runtally.models.price import ProjectDiscount
 from runtally.money import entered
-from runtally.pricing.draft import MAX_NOTE, read_time
+from runtally.pricing.draft import Check
 from runtally.pricing.entries import lock, overlap
 from runtally.pricing.providers import provider_key
 
@@ -39,7 +38,9 @@ async def add(
     discount = _read(project_id, sent, by, now)
     for other in await list_of_project(session, project_id):
         if other.provider == discount.provider and overlap(other, discount):
-            _refuse("effective_from", "Another discount holds at that time; end it first, or choose other times.")
+            raise InvalidPrice.at(
+                "effective_from", "Another discount holds at that time; end it first, or choose other times."
+            )
     session.add(discount)
     await session.flush()
     record(session, by, Change("discount.added", _target(discount), project_id, after=_shown(discount)))
@@ -67,41 +68,28 @@ async def end(session: AsyncSession, by: Actor, discount_id: int, now: datetime)
 
 
 def _read(project_id: str, sent: Mapping[str, str], by: Actor, now: datetime) -> ProjectDiscount:
-    provider, note = sent.get("provider", "").strip(), sent.get("note", "").strip()
-    start, end_ = _time(sent, "effective_from"), _time(sent, "effective_to")
-    if len(provider) > MAX_NAME or len(note) > MAX_NOTE:
-        _refuse("note", f"Give at most {MAX_NOTE} characters.")
+    check = Check(sent)
+    provider, note = check.text("provider"), check.note()
+    start, end_ = check.time("effective_from"), check.time("effective_to")
+    percent = entered(check.text("percent").removesuffix("%"), DECIMALS) or Decimal(0)
+    if not 0 < percent <= MAX_PERCENT:
+        check.fail("percent", "Give a number above 0, up to 100, with at most two decimals.")
+    if len(provider) > MAX_NAME:
+        check.fail("provider", f"Give a name of at most {MAX_NAME} characters.")
     if start and end_ and start >= end_:
-        _refuse("effective_to", "The end must come after the start.")
+        check.fail("effective_to", "The end must come after the start.")
+    check.done()
     return ProjectDiscount(
         project_id=project_id,
         provider=provider_key(provider) if provider else None,
-        percent=_percent(sent.get("percent", "")),
+        percent=percent,
         effective_from=start,
         effective_to=end_,
-        note=note or None,
+        note=note,
         author=by.label or by.name,
         created_at=now,
         updated_at=now,
     )
-
-
-def _percent(sent: str) -> Decimal:
-    percent = entered(sent.strip().removesuffix("%"), DECIMALS)
-    if percent is None or not 0 < percent <= MAX_PERCENT:
-        _refuse("percent", "Give a number above 0, up to 100, with at most two decimals.")
-    return percent
-
-
-def _time(sent: Mapping[str, str], name: str) -> datetime | None:
-    try:
-        return read_time(sent.get(name, ""))
-    except (ValueError, OverflowError):
-        _refuse(name, "Give a day such as 2026-12-01, in UTC.")
-
-
-def _refuse(name: str, why: str) -> NoReturn:
-    raise InvalidPrice.at(name, why)
 
 
 def _target(discount: ProjectDiscount) -> str:

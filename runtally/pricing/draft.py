@@ -73,7 +73,7 @@ FIELDS: tuple[str, ...] = tuple(Draft.__dataclass_fields__)
 
 def read_draft(sent: Mapping[str, str]) -> Draft:
     """Read a price from texts; a missing field counts as empty. Raises `InvalidPrice` with every field that is wrong."""
-    check = _Check(sent)
+    check = Check(sent)
     match = check.match()
     pattern = check.pattern(match)
     draft = Draft(
@@ -111,8 +111,8 @@ def read_time(text: str) -> datetime | None:
     return at
 
 
-class _Check:
-    """Reads the texts and collects their errors."""
+class Check:
+    """Reads the texts of a form and collects their errors."""
 
     def __init__(self, sent: Mapping[str, str]) -> None:
         self._sent = sent

@@ -246,6 +246,31 @@ async def test_a_discount_is_given_and_ended(reader: Browser, post: Post, projec
     assert "over" in text_of(await html_of(reader, url))
 
 
+@pytest.mark.parametrize(
+    ("page", "fields"),
+    [
+        ("discounts", ("percent", "effective_from", "note")),
+        ("currency", ("currency", "rate", "since")),
+        ("new", ("provider", "model", "input_per_million")),
+    ],
+)
+async def test_each_wrong_field_is_said_at_once_and_by_its_name(
+    reader: Browser, post: Post, project_id: str, page: str, fields: tuple[str, ...]
+) -> None:
+    await post()
+    form = {"project": project_id} | dict.fromkeys(fields, "-1" + "x" * 1200)
+
+    html = await refused(reader, f"/admin/prices/{page}", **form)
+
+    links = [link for link in Outline(html).all("a") if (link.get("id") or "").endswith("-wrong")]
+    labels = {label["id"]: label["for"] for label in Outline(html).all("label") if "id" in label}
+    assert {link["href"] for link in links} == {f"#{name}" for name in fields}
+    for link, name in zip(links, [(link["href"] or "")[1:] for link in links], strict=True):
+        assert f'id="{name}-error"' in html
+        assert labels[f"{name}-label"] == name
+        assert link["aria-labelledby"] == f"{name}-label {link['id']}"
+
+
 async def test_a_row_of_the_list_is_corrected_in_place_or_by_the_form_without_javascript(
     reader: Browser, provider: str
 ) -> None:
