@@ -90,7 +90,7 @@ class Folder:
         # What is deleted meanwhile is none. Names are put together, because to make paths of thousands takes longer than to find them.
         with suppress(FileNotFoundError), os.scandir(self.root / folder) as entries:
             for entry in entries:
-                path = f"{folder}/{entry.name}"
+                path = f"{folder}/{entry.name}".removeprefix("/")
                 if entry.is_dir(follow_symlinks=False):
                     yield from self._files(path)
                     continue
