@@ -36,12 +36,11 @@ def affected_rows(tag: str) -> int:
     return int(tag.rpartition(" ")[2])
 
 
-def insert(model: type[SQLModel], rows: str, *, on_conflict: str, returning: str | None = None) -> str:
+def insert(model: type[SQLModel], rows: str, *, on_conflict: str | None = None, returning: str | None = None) -> str:
     """Return `INSERT ... SELECT` of all columns from `rows`, a table or a common table expression with these names."""
     names = ", ".join(column.name for column in _written(model))
-    return f"INSERT INTO {_table(model).name} ({names})\n     SELECT {names} FROM {rows}\nON CONFLICT {on_conflict}" + (
-        f"\n  RETURNING {returning}" if returning else ""
-    )
+    ends = (f"\nON CONFLICT {on_conflict}" if on_conflict else "", f"\n  RETURNING {returning}" if returning else "")
+    return "".join((f"INSERT INTO {_table(model).name} ({names})\n     SELECT {names} FROM {rows}", *ends))
 
 
 def on_conflict_replace(model: type[SQLModel], *, key: Sequence[str], when: str) -> str:

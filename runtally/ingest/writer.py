@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple, Self
 
-from runtally.db.batcher import StallBreaker
+from runtally.db.batcher import StallBreaker, UsuallyNew
 from runtally.db.database import Database
 from runtally.errors import StoreBusy, StoreUnavailable
 from runtally.ingest.new_names import NewNames
@@ -49,6 +49,7 @@ class Writer:
         self._flushing: asyncio.Task[None] | None = None
         self._breaker = StallBreaker()
         self._names = NewNames()
+        self._new = UsuallyNew()
 
     @classmethod
     @asynccontextmanager
@@ -150,9 +151,13 @@ class Writer:
 
     async def _insert(self, requests: Sequence[_Request]) -> Counter[tuple[str, str]]:
         runs = [run for request in requests for run in request.runs]
-        async with self._database.durable() as connection:
-            beyond = await self._names.mark(connection, runs)
-            return await insert_runs(connection, runs, queued=self._queued, beyond=beyond)
+
+        async def insert(*, are_new: bool) -> Counter[tuple[str, str]]:
+            async with self._database.durable() as connection:
+                beyond = await self._names.mark(connection, runs)
+                return await insert_runs(connection, runs, queued=self._queued, beyond=beyond, are_new=are_new)
+
+        return await self._new.store(insert)
 
 
 def _answer(requests: Sequence[_Request], known: Counter[tuple[str, str]]) -> None:

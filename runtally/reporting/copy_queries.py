@@ -71,26 +71,27 @@ DELETE FROM outbox
 
 # A run may be queued twice, as it was stored and as it was changed. It is read by a statement of its own, after the
 # queue is locked, so that every queued version is visible.
-_QUEUED = """(SELECT DISTINCT project_id, id FROM unnest($1::text[], $2::text[]) AS keys (project_id, id)) AS queued
-  JOIN runs
-    ON runs.project_id = queued.project_id
-   AND runs.id = queued.id"""
+_KEYS = "unnest($1::text[], $2::text[]) AS keys (project_id, id)"
+_QUEUED = f"(SELECT DISTINCT project_id, id FROM {_KEYS}) AS queued JOIN runs USING (project_id, id)"
 _COLUMNS = {name: f"runs.{name}" for name in StoredRun.__struct_fields__}
 _COPIED = _COLUMNS | {"prompt_preview": "CASE WHEN $4::boolean THEN runs.prompt_preview END AS prompt_preview"}
 # A number that passes through a float may lose digits, so metadata is read as text.
 _AS_TEXT = _COLUMNS | {"metadata": "runs.metadata::text AS metadata"}
-_INSERT_COPIED = insert(ReportingRun, "copied", on_conflict=_IF_NEWER)
 
 # Rows are inserted in the order of their key, so that two transactions with the same runs wait for each other instead
 # of deadlocking.
-COPY_RUNS = f"""
+_COPY = f"""
 WITH copied AS (
   SELECT {", ".join(_COPIED.values())}, $3::timestamptz AS synced_at
-  FROM {_QUEUED}
+  FROM {{queued}}
 ORDER BY runs.project_id, runs.id
 )
-{_INSERT_COPIED}
+{{inserted}}
 """
+COPY_RUNS = _COPY.format(queued=_QUEUED, inserted=insert(ReportingRun, "copied", on_conflict=_IF_NEWER))
+COPY_NEW_RUNS = _COPY.format(
+    queued=f"{_KEYS} JOIN runs USING (project_id, id)", inserted=insert(ReportingRun, "copied")
+)
 
 SELECT_RUNS = f"""
 SELECT {", ".join(_AS_TEXT.values())}
@@ -121,6 +122,8 @@ class ClaimedBatch:
 
     keys: Keys
     more: bool
+    are_new: bool
+    """Whether no run of them was queued because it changed."""
 
 
 async def take(connection: Connection, now: datetime, limit: int) -> ClaimedBatch:
@@ -132,14 +135,19 @@ async def take(connection: Connection, now: datetime, limit: int) -> ClaimedBatc
         keys.project_ids.extend([project_id] * len(run_ids))
         keys.run_ids.extend(run_ids)
     is_full = len(due) >= limit or len(batches) >= BATCHES_AT_ONCE
-    return ClaimedBatch(keys, is_full or len(keys.run_ids) - len(due) >= limit)
+    return ClaimedBatch(keys, is_full or len(keys.run_ids) - len(due) >= limit, are_new=not due)
 
 
-async def copy_runs(connection: Connection, keys: Keys, now: datetime, *, with_previews: bool) -> None:
-    """Copy live runs into the reporting table of the same database, unless it has a version that is as new."""
+async def copy_runs(
+    connection: Connection, keys: Keys, now: datetime, *, with_previews: bool, are_new: bool = False
+) -> None:
+    """Copy live runs into the reporting table of the same database, unless it has a version that is as new.
+
+    With `are_new` it fails where the table has one in any version, as `UsuallyNew` tries.
+    """
     # A crash undoes the change of both tables at once, so there is no need to wait for the disk.
     await connection.execute("SET LOCAL synchronous_commit = off")
-    await connection.execute(COPY_RUNS, *keys, now, with_previews)
+    await connection.execute(COPY_NEW_RUNS if are_new else COPY_RUNS, *keys, now, with_previews)
 
 
 async def select_runs(connection: Connection, keys: Keys) -> Sequence[StoredRun]:

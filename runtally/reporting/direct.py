@@ -7,11 +7,13 @@ batch cannot be copied, the batch is rolled back and its runs are tried one by o
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 import structlog
 
 from runtally.clock import Clock
+from runtally.db.batcher import UsuallyNew
 from runtally.db.database import Connection, Database
 from runtally.errors import StoreUnavailable
 from runtally.models.run import StoredRun
@@ -41,11 +43,12 @@ class DirectRelay(Relay):
         super().__init__(database, clock)
         self._reporting = reporting
         self._rule = rule
+        self._new = UsuallyNew()
 
     async def run_pass(self, stop: asyncio.Event | None = None) -> RelayResult:
         now = self._clock()
         try:
-            return await self._copy_batch(now)
+            return await self._new.store(partial(self._copy_batch, now))
         except StoreUnavailable:
             raise
         except Exception as error:  # noqa: BLE001  # Any error may be caused by a single run.
@@ -53,11 +56,11 @@ class DirectRelay(Relay):
             log.warning("batch_not_copied", cause=type(error).__qualname__)
             return await self._copy_singly(now, stop or asyncio.Event())
 
-    async def _copy_batch(self, now: datetime) -> RelayResult:
+    async def _copy_batch(self, now: datetime, *, are_new: bool) -> RelayResult:
         async with self._database.transaction() as connection:
             taken = await copy_queries.take(connection, now, BATCH)
             if taken.keys.run_ids:
-                await self._copy(connection, taken.keys, now)
+                await self._copy(connection, taken.keys, now, are_new=are_new and taken.are_new)
         return RelayResult(delivered=len(taken.keys.run_ids), more=taken.more)
 
     async def _copy_singly(self, now: datetime, stop: asyncio.Event) -> RelayResult:
@@ -87,9 +90,9 @@ class DirectRelay(Relay):
             more=bool(delivered),
         )
 
-    async def _copy(self, connection: Connection, keys: Keys, now: datetime) -> None:
+    async def _copy(self, connection: Connection, keys: Keys, now: datetime, *, are_new: bool = False) -> None:
         if self._reporting.is_same(self._database):
-            await copy_queries.copy_runs(connection, keys, now, with_previews=self._rule.keeps_preview)
+            await copy_queries.copy_runs(connection, keys, now, with_previews=self._rule.keeps_preview, are_new=are_new)
             return
         runs = await copy_queries.select_runs(connection, keys)
         async with self._reporting.durable() as there:

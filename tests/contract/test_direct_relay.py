@@ -143,6 +143,23 @@ async def test_a_run_that_changed_is_copied_anew_and_an_older_version_changes_no
     assert await status(own) == EMPTY
 
 
+async def test_runs_that_the_table_has_already_leave_the_queue_with_new_ones(
+    own: Database, reporting: Database, relay: DirectRelay
+) -> None:
+    await store(own)
+    await drain(relay)
+    async with own.connection() as connection, reporting.connection() as there:
+        await there.execute("UPDATE reporting_runs SET version = 5")
+        await connection.execute("DELETE FROM runs")
+    await store(own, 3)
+
+    passes = [await relay.run_pass(), await relay.run_pass()]
+
+    assert [done.delivered for done in passes] == [3, 0]
+    assert await versions(reporting) == {"run-0000": 5, "run-0001": 1, "run-0002": 1}
+    assert await status(own) == EMPTY
+
+
 async def test_a_run_that_is_queued_twice_is_copied_once(
     own: Database, reporting: Database, relay: DirectRelay, clock: SteppedClock
 ) -> None:

@@ -48,6 +48,25 @@ async def test_requests_of_one_flush_each_get_their_number_of_new_runs(database:
     assert sum(new) == await stored(database, project_id) == 21
 
 
+async def test_a_run_that_another_process_stores_at_the_moment_is_awaited_and_known(
+    database: Database, project_id: str
+) -> None:
+    async with Writer.opened(database, queued=False) as writer, database.connection() as other:
+        begun = other.transaction()
+        await begun.start()
+        await insert_runs(other, [made(project_id, "shared")], queued=False)
+        sent = asyncio.create_task(put(writer, [made(project_id, "own"), made(project_id, "shared")]))
+        async with database.connection() as watching:
+            while not await watching.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+                pass
+        await begun.commit()
+
+        assert await sent == 1
+    async with database.connection() as connection:
+        counted = await connection.fetchval("SELECT sum(runs) FROM sum_deltas WHERE project_id = $1", project_id)
+    assert counted == await stored(database, project_id) == 2
+
+
 async def test_a_flush_takes_all_runs_that_arrived_during_the_one_before(
     database: Database, project_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

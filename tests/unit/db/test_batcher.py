@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Sequence
 
+import asyncpg
 import pytest
 
-from runtally.db.batcher import Batcher
+from runtally.db.batcher import CAREFUL_SECONDS, Batcher, UsuallyNew
 from runtally.errors import StoreUnavailable
 
 
@@ -70,3 +71,44 @@ async def test_a_cancelled_item_does_not_cancel_the_others() -> None:
     assert await waiting == 4
     with pytest.raises(asyncio.CancelledError):
         await gone
+
+
+class Table:
+    """Remembers how rows were stored; may have one of them."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.has_one = False
+        self.error: type[Exception] = asyncpg.UniqueViolationError
+        self.tried: list[bool] = []
+
+    async def store(self, *, are_new: bool) -> str:
+        self.tried.append(are_new)
+        if are_new and self.has_one:
+            raise self.error
+        return "stored"
+
+
+async def test_rows_are_taken_for_new_until_one_is_not_and_again_a_minute_later() -> None:
+    table = Table()
+    rows = UsuallyNew(lambda: table.seconds)
+
+    assert [await rows.store(table.store) for _ in range(2)] == ["stored"] * 2
+    table.has_one = True
+    assert await rows.store(table.store) == "stored"
+    table.has_one, table.seconds = False, CAREFUL_SECONDS - 1
+    assert await rows.store(table.store) == "stored"
+    table.seconds = CAREFUL_SECONDS
+    assert await rows.store(table.store) == "stored"
+
+    assert table.tried == [True, True, True, False, False, True]
+
+
+async def test_rows_that_fail_otherwise_are_not_tried_again() -> None:
+    table = Table()
+    table.has_one, table.error = True, asyncpg.CheckViolationError
+
+    with pytest.raises(asyncpg.CheckViolationError):
+        await UsuallyNew(lambda: table.seconds).store(table.store)
+
+    assert table.tried == [True]
