@@ -1006,6 +1006,31 @@ async def test_a_call_that_telemetry_reports_after_files_counts_once(  # noqa: P
         assert await connection.fetchval("SELECT count(*) FROM runs WHERE project_id = $1", project_id) == stored
 
 
+@pytest.mark.parametrize("is_first", [True, False], ids=["telemetry first", "files first"])
+async def test_a_call_of_claude_code_by_a_gateway_that_names_no_request_counts_once(
+    server: Server, database: Database, project_id: str, tmp_path: Path, *, is_first: bool
+) -> None:
+    line = claude_line("req_1", 1)
+    del line["requestId"]
+    write_lines(tmp_path / ".claude/projects/p/s-1.jsonl", line)
+    sent = {
+        "event.name": "api_request", "event.timestamp": AT, "session.id": "s-1", "model": "claude-opus-4-6", "duration_ms": "900",
+        "input_tokens": "101", "cache_read_tokens": "2001", "cache_creation_tokens": "71", "output_tokens": "501",
+    }  # fmt: skip
+    key = await make_key(database, project_id, Scope.RUNS_WRITE, Scope.RUNS_READ)
+    where = ["--url", server.url, "--key", key, "--project", project_id, "--home", str(tmp_path)]
+
+    if not is_first:
+        assert cli.main(["sync", *where]) == 0
+    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {key}"}) as client:
+        body = as_otlp("logs", "claude-code", {"attributes": sent})
+        assert (await client.post(f"{server.url}/v1/logs", json=body)).json() == {}
+    assert cli.main(["sync", *where]) == 0
+
+    async with database.connection() as connection:
+        assert await connection.fetchval("SELECT count(*) FROM runs WHERE project_id = $1", project_id) == 1
+
+
 async def test_a_call_that_telemetry_reports_is_another_one_where_files_have_other_tokens_or_times(
     server: Server, database: Database, project_id: str, tmp_path: Path
 ) -> None:

@@ -1,7 +1,8 @@
 """Recognise calls that `runtally-agents` has brought from an agent's own files already.
 
-Files and telemetry of these agents share no id of a call. The client sends the session that telemetry names as the trace
-of a call, so that this finds nothing, by an index, where files were not read.
+Files and telemetry of these agents share no id of a call; of Claude Code this is so where a gateway passed none on. The
+client sends the session that telemetry names as the trace of a call, so that this finds nothing, by an index, where
+files were not read.
 """
 
 from bisect import bisect
@@ -12,10 +13,10 @@ from typing import NamedTuple
 from runtally.db.database import Connection
 from runtally.ingest.timestamps import from_nanoseconds
 from runtally.models.run import Status
-from runtally.otlp.agents.known import CODEX, GEMINI, OPENCODE
+from runtally.otlp.agents.known import CLAUDE, CODEX, GEMINI, OPENCODE
 from runtally.otlp.calls import Call
 
-AGENTS = frozenset({CODEX.name, GEMINI.name, OPENCODE.name})
+AGENTS = frozenset({CLAUDE.name, CODEX.name, GEMINI.name, OPENCODE.name})
 WITHIN = timedelta(seconds=60)
 """How far apart the times of a call may be; the client allows the same where telemetry came first."""
 

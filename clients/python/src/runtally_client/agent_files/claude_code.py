@@ -154,13 +154,15 @@ class _Reader:
     def _alike(self, line: dict[str, Any], model: str, message: object, usage: dict[str, Any]) -> Run:
         """Return what a session's calls of a model have in common, which is made once."""
         provider = _CLOUDS.get(str(message)[:_LONG])
-        key = str((model, provider, *map(line.get, _COMMON), *map(usage.get, _COMMON_OF_USAGE)))
+        # Where a gateway passed no id on, telemetry has the session alone, by which the server finds this call when that comes, too.
+        trace = None if line.get("requestId") else _session(line)
+        key = str((model, provider, trace, *map(line.get, _COMMON), *map(usage.get, _COMMON_OF_USAGE)))
         if key not in self._made:
             tier = "fast" if usage.get("speed") == "fast" else text(usage, "service_tier")
             region = usage.get("inference_geo")
             self._made[key] = reading.call(
                 NAME, (), 0, model, reading.provider_of(provider, model, "anthropic"),
-                session=_session(line), metadata=_about(line),
+                session=_session(line), metadata=_about(line), traceId=trace,
                 serviceTier=None if tier == "standard" else tier, region=None if region in _NO_REGION else region,
             )  # fmt: skip
         return self._made[key]

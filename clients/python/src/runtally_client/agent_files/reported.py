@@ -11,7 +11,7 @@ from runtally_client._target import Target
 from runtally_client.agent_files.reading import Run, seconds
 
 AGENTS = frozenset({"codex", "gemini-cli", "github-copilot", "opencode", "openhands", "qwen-code"})
-"""Those that send telemetry, other than Claude Code, whose calls have one id in both."""
+"""Those that send telemetry, other than Claude Code, whose calls have one id in both, unless a gateway passed none on."""
 WITHIN_SECONDS = 60.0
 _PAGES = 200
 _COUNTS = ("inputTokens", "cachedInputTokens", "outputTokens")
@@ -32,7 +32,7 @@ class Reported:
         """Return whether telemetry has stored this call: one of its session with its tokens, at most a minute away."""
         self._own.add(run["runId"])
         metadata = run["metadata"]
-        if metadata["agent"] not in AGENTS or metadata.get("aggregated"):
+        if (metadata["agent"] not in AGENTS and "traceId" not in run) or metadata.get("aggregated"):
             return False
         # A subagent of some agents is a session of its own in telemetry.
         for session in {run.get("sessionId"), metadata.get("thread")} - {None}:
