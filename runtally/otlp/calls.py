@@ -17,6 +17,7 @@ _ERROR_PART = re.compile(r"[.:]")
 _ERROR_CHARS = re.compile(r"[^A-Za-z0-9_.-]+")
 _MAX_ERROR_CODE = 64
 _TIMEOUT_CLASS = re.compile(r"time[-_ ]?d?[-_ ]?out|deadline", re.IGNORECASE)
+_BUILD = re.compile(r"-\d{3}$")
 _TIMEOUT_STATUS = frozenset({408, 504})
 _UNKNOWN = "unknown"
 _MS_PER_SECOND, _NS_PER_MS = 1_000, 1_000_000
@@ -45,6 +46,13 @@ class Call(msgspec.Struct, eq=False):
     """Attributes that people added on purpose."""
     about: Mapping[str, Any] = {}
     """Metadata about a coding agent and its user."""
+    seen: frozenset[str] = frozenset()
+    """The scopes of other records of the same call, which it was filled from."""
+
+    @property
+    def scopes(self) -> set[str]:
+        """The scopes of all its records so far; no two records of one call have the same."""
+        return {self.scope, *self.seen}
 
     @property
     def tokens(self) -> tuple[int | None, int | None]:
@@ -59,7 +67,9 @@ class Call(msgspec.Struct, eq=False):
 
 @remembered(1_024)
 def _spellings(*names: str | None) -> frozenset[str]:
-    return frozenset(name.casefold().rpartition("/")[2] for name in names if name)
+    found = [name.casefold().rpartition("/")[2] for name in names if name]
+    # Gemini answers as `gemini-2.5-pro-001`, which not every instrumentation tells.
+    return frozenset([*found, *(_BUILD.sub("", name) for name in found)])
 
 
 class Ending(NamedTuple):
@@ -201,6 +211,8 @@ _FILLED_BY_ONE = ("cost", "first_token", "finish_reasons", "tier", "region")
 def fill(call: Call, other: Call, *, is_same: bool) -> None:
     """Fill the call's empty fields from another record of it or, unless `is_same`, from a record of several calls."""
     facts = call.facts
+    if is_same:
+        call.seen = frozenset([*call.seen, *other.scopes])
     if is_same and call.tokens in {(None, None), other.tokens}:
         if "input" not in facts and call.end < other.end and "input" in other.facts:
             # Its record ended when the stream was opened; the counts came with its end.

@@ -52,16 +52,17 @@ class _Lasting(Generic[_Said]):
 
 
 class Stored:
-    """A call that a request stores or has stored, and whether it has taken a duplicate since."""
+    """A call that a request stores or has stored, and the scopes of the records of it that came so far."""
 
-    __slots__ = ("above", "end", "is_lost", "key", "scope", "settled", "start", "status", "tokens", "took")
+    __slots__ = ("above", "end", "is_lost", "key", "scope", "scopes", "settled", "start", "status", "tokens")
 
     def __init__(self, call: Call, settled: asyncio.Event) -> None:
         self.scope, self.start, self.end = call.scope, call.start, call.end
         self.status, self.tokens = call.status, call.tokens
         self.key, self.above = call.key, _above(call)
         self.settled = settled
-        self.took = self.is_lost = False
+        self.scopes = call.scopes
+        self.is_lost = False
 
 
 class Claim(NamedTuple):
@@ -117,7 +118,7 @@ class Recent:
     def claim(self, calls: Sequence[Call]) -> Claim:
         """Tell calls that are to be stored from twins of those that are, or are about to be.
 
-        Each stored call takes one twin; a twin that is sent again is taken again. Between this and `Claim.settle` twins in other
+        Each stored call takes one twin of each scope; a twin that is sent again is taken again. Between this and `Claim.settle` twins in other
         requests wait.
         """
         now = self._seconds()
@@ -185,13 +186,13 @@ def _take(call: Call, queue: deque[Stored]) -> Stored | None:
     free = [
         stored
         for stored in islice(reversed(queue), _NEIGHBOURS)
-        if not (stored.took or stored.is_lost) and may_be_same(call, stored)
+        if not stored.is_lost and call.scopes.isdisjoint(stored.scopes) and may_be_same(call, stored)
     ]
     above = _above(call)
     beside = (stored for stored in free if call.key == stored.above or stored.key == above)
     taker = next(chain(beside, (stored for stored in free if _is_enclosed(call, stored))), None)
     if taker is not None:
-        taker.took = True
+        taker.scopes |= call.scopes
     return taker
 
 

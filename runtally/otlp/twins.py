@@ -100,7 +100,7 @@ def find_twins(calls: Sequence[Call]) -> dict[int, int]:
     ranks = {place: rank for rank, place in enumerate(timed)}
     by_scope = _by_scope(calls, timed)
     takers: dict[int, int] = {}
-    scopes: dict[int, set[str]] = {}
+    scopes = {place: calls[place].scopes for place in timed}
     pairs = 0
     for place in timed:
         call = calls[place]
@@ -113,12 +113,12 @@ def find_twins(calls: Sequence[Call]) -> dict[int, int]:
                 and (best is None or ranks[other] < ranks[best])
                 and encloses(calls[other], call)
                 and may_be_same(call, calls[other])
-                and call.scope not in scopes.get(other, ())
+                and scopes[other].isdisjoint(scopes[place])
             ):
                 best = other
         pairs += limit - left
         if best is not None:
-            scopes.setdefault(best, set()).add(call.scope)
+            scopes[best] |= scopes[place]
             takers.setdefault(best, place)
     return {place: takers[place] for place in timed if place in takers}
 

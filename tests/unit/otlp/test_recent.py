@@ -98,11 +98,12 @@ def test_it_is_taken_again_when_it_is_sent_again(recent: Recent) -> None:
     assert takes(recent, outer)
 
 
-def test_a_stored_call_takes_one(recent: Recent) -> None:
+def test_a_stored_call_takes_one_of_each_scope(recent: Recent) -> None:
     store(recent, make_call(1, **INNER))
 
     assert takes(recent, make_call(2, **OUTER))
     assert not takes(recent, make_call(3, **OUTER))
+    assert takes(recent, make_call(4, **{**OUTER, "scope": "outermost"}))
 
 
 OTHERS: dict[str, dict[str, Any]] = {

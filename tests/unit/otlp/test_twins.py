@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from runtally.models.run import Status
-from runtally.otlp.calls import Call
+from runtally.otlp.calls import Call, fill
 from runtally.otlp.twins import keep_one_of_each
 from runtally.otlp.values import Resource
 from tests.unit.otlp.factories import make_call
@@ -47,6 +47,35 @@ def test_a_twin_without_tokens_gets_those_of_the_other() -> None:
     (call,) = keep_one_of_each([inner, outer])
 
     assert call.facts | {"input": 100, "output": 50, "cached": 7} == call.facts
+
+
+def test_equal_calls_within_each_other_stay_two() -> None:
+    calls = [
+        make_call(number, scope=scope, start_ms=-number, ms=100 + 2 * number)
+        for number, scope in enumerate(("inner", "outer", "inner", "outer"), start=1)
+    ]
+
+    assert kept(*calls) == [1, 3]
+
+
+def test_a_call_that_has_taken_in_one_around_it_takes_no_other_of_its_scope() -> None:
+    inner, around, other = (
+        make_call(1, scope="inner", start_ms=1, ms=98),
+        make_call(2, scope="outer", start_ms=0, ms=100),
+        make_call(3, scope="outer", start_ms=10, ms=50),
+    )
+    fill(inner, around, is_same=True)
+
+    assert kept(inner, other) == [1, 3]
+
+
+def test_a_name_with_the_number_of_a_build_is_the_same_model() -> None:
+    inner, outer = (
+        make_call(1, scope="inner", model="gemini-2.5-pro-001"),
+        make_call(2, scope="outer", model="gemini-2.5-pro"),
+    )
+
+    assert kept(inner, outer) == [1]
 
 
 PARTS = {"cached": 70, "reasoning": 20}
