@@ -13,9 +13,10 @@ document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
   if (!button) return;
   const source = document.getElementById(button.dataset.copy);
-  const label = button.textContent;
   try {
     await copy(source);
+    // A second click finds the word of the first one there.
+    const label = (button.dataset.label ??= button.textContent);
     button.textContent = button.dataset.copied;
     setTimeout(() => (button.textContent = label), SECONDS_SAID * 1000);
   } catch {

@@ -78,6 +78,18 @@ document.addEventListener("click", (event) => {
   if (event.target.closest("[data-show-keys]")) showKeys();
   for (const open of document.querySelectorAll(".menu[open]")) {
     // A morph leaves it open, so that a link closes the menu that it is in.
-    if (!open.contains(event.target) || event.target.closest(".menu-list a")) open.open = false;
+    if (open.contains(event.target) && !event.target.closest(".menu-list a")) continue;
+    // What is hidden has no focus, and the next Tab would begin at the top of the page.
+    if (open.contains(document.activeElement)) open.querySelector("summary").focus();
+    open.open = false;
+  }
+});
+
+// Nor has what a swap takes away, such as the link that removes a filter.
+let focused = document.body;
+document.addEventListener("htmx:before:swap", () => (focused = document.activeElement));
+document.addEventListener("htmx:after:swap", () => {
+  if (!focused.isConnected && document.activeElement === document.body) {
+    document.getElementById("main").focus({ preventScroll: true });
   }
 });

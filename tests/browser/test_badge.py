@@ -25,11 +25,13 @@ def test_a_badge_is_chosen_copied_and_renders_elsewhere(page: Page, browser: Bro
     for preview in panel.get_by_role("img").all():
         expect(preview).to_have_js_property("naturalHeight", 28)
     panel.get_by_role("button", name="Copy badge").click()
-    expect(panel.get_by_role("button", name="Copied")).to_be_visible()
+    panel.get_by_role("button", name="Copied").click()
 
     copied = IMAGE.match(page.evaluate("() => navigator.clipboard.readText()"))
     assert copied
     assert copied["alt"] == "New prompt"
+    expect(panel.get_by_role("button", name="Copied")).to_have_count(0)
+    expect(panel.get_by_role("button", name="Copy badge")).to_be_visible()
     # A README somewhere else, whose reader is nobody here.
     readme = browser.new_context().new_page()
     readme.set_content(f'<img src="{copied["url"]}" alt="{copied["alt"]}">')

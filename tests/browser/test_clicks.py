@@ -307,6 +307,7 @@ def test_no_bars_of_one_grouping_stand_under_the_key_of_another(page: Page, stor
     page.locator("summary", has_text="Group by").click()
     page.get_by_role("link", name="Provider", exact=True).click()
     expect(page).to_have_url(re.compile(r"\bby=provider\b"))
+    expect(page.locator("summary", has_text="Group by")).to_be_focused()
     expect(page.locator("#main-chart-plot")).to_have_attribute("data-ready", "")
 
     assert page.evaluate("seenKeys.size") == 2

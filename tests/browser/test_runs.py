@@ -32,8 +32,16 @@ def test_choices_and_chips_change_the_filter_and_back_undoes_it(page: Page, stor
     page.get_by_role("link", name="Remove Status failed").click()
     expect(page).not_to_have_url(re.compile(r"status="))
     expect(page.locator("#filter-status")).to_have_value("")
+    # The chip is gone, and with it the focus that it had.
+    expect(page.locator("#main")).to_be_focused()
 
     page.go_back()
+    expect(page).to_have_url(re.compile(r"status=failed"))
+    expect(page.locator("#filter-status")).to_have_value("failed")
+    page.go_back()
+    expect(page).not_to_have_url(re.compile(r"status="))
+    expect(page.locator("#filter-status")).to_have_value("")
+    page.go_forward()
     expect(page).to_have_url(re.compile(r"status=failed"))
     expect(page.locator("#filter-status")).to_have_value("failed")
 

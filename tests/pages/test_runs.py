@@ -424,15 +424,19 @@ async def test_live_mode_is_offered_where_new_runs_can_be_seen(reader: Browser, 
     assert "live-switch" not in over.ids()
 
 
-async def test_live_mode_adds_no_page_to_the_browsers_history(reader: Browser, post: Post, project_id: str) -> None:
+async def test_neither_live_mode_nor_back_adds_a_page_to_the_browsers_history(
+    reader: Browser, post: Post, project_id: str
+) -> None:
     await post(make_run())
     url = f"/runs?project={project_id}&range=24h&live=1"
     part = {"HX-Request": "true", "HX-Request-Type": "partial"}
 
     again = await reader.get(url, headers={**part, "HX-Current-URL": f"http://localhost{url}"})
     changed = await reader.get(url, headers={**part, "HX-Current-URL": "http://localhost/runs"})
+    back = await reader.get(url, headers={"HX-Request-Type": "full", "HX-History-Restore-Request": "true"})
 
     assert "HX-Push-Url" not in again.headers
+    assert "HX-Push-Url" not in back.headers
     assert changed.headers["HX-Push-Url"] == url
 
 

@@ -146,7 +146,7 @@ async def explorer() -> ResponseReturnValue:
         # A form sends its empty fields too; the address to keep is without them.
         return see_other(address)
     response = await render(await (_sorted(view, order, number, now) if order else _found(view, position, now)))
-    if path_in(request.headers.get("HX-Current-URL", "")) != address:
+    if wants_part() and path_in(request.headers.get("HX-Current-URL", "")) != address:
         # What live mode asks for again is the page that is there.
         response.headers["HX-Push-Url"] = address
     return response
