@@ -143,3 +143,32 @@ def test_two_clicks_make_one_thing(page: Page, server: Server, project_id: str) 
     assert was_stopped == [False, True]
     expect(page.get_by_role("status")).to_contain_text("Note added.")
     expect(page.locator(".entry-name", has_text="A new prompt")).to_have_count(1)
+
+
+def test_the_frame_fits_each_width_with_all_that_a_signed_in_admin_has(
+    page: Page, server: Server, project_id: str
+) -> None:
+    post(server, project_id, make_run())
+    join(page, link_for(server, f"{uuid.uuid4().hex}@example.com"), "Ada")
+    page.goto(f"{server.url}/projects/{project_id}")
+
+    for width in (320, 561, 768, 861, 1024):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("() => document.documentElement.scrollWidth") == width
+        expect(page.get_by_role("button", name="Sign out")).to_be_in_viewport(ratio=1)
+
+
+def test_the_readers_own_colours_leave_a_key_its_colours_and_a_tab_its_mark(
+    page: Page, server: Server, project_id: str
+) -> None:
+    post(server, project_id, make_run())
+    join(page, link_for(server, f"{uuid.uuid4().hex}@example.com"), "Ada")
+    page.emulate_media(forced_colors="active")
+    page.goto(f"{server.url}/projects/{project_id}")
+
+    line = "tab => getComputedStyle(tab).borderBottomColor"
+    tabs = page.get_by_role("navigation", name="Project").get_by_role("link")
+    lines = {tab.inner_text(): tab.evaluate(line) for tab in tabs.all()}
+    assert lines["Overview"] != lines["Runs"] == lines["Settings"]
+    swatch = page.locator(".swatch.c1").first
+    assert swatch.evaluate("e => getComputedStyle(e).forcedColorAdjust") == "none"
