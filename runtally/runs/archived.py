@@ -4,6 +4,7 @@ Files are read from the position on, until the list is full: so many runs and by
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -90,15 +91,12 @@ async def walk(  # noqa: PLR0913  # Which runs, from where on, and how many.
     over = 0 if begin is None else sum(file.last_at >= begin if is_older else file.first_at <= begin for file in files)
     way = "DESC" if is_older else "ASC"
     order = f"occurred_at {way}, id {way}, project_id {way}"
-    sql = f"SELECT {_COLUMNS} FROM runs WHERE {conditions.sql} ORDER BY {order} LIMIT {limit}"
+    which = f"WHERE {conditions.sql} ORDER BY {order}"
     found: Sequence[StoredRun] = ()
     taken, more = 0, max(over, 1)
     while files:
-        found = (
-            *found,
-            *await _stored(await archive.ask(files[taken : taken + more], sql, conditions.values, seconds)),
-        )
-        found = sorted(found, key=place_of, reverse=is_older)[:limit]
+        here = await _first(archive, files[taken : taken + more], which, conditions.values, limit, seconds)
+        found = sorted((*found, *here), key=place_of, reverse=is_older)[:limit]
         taken += more
         rest = files[taken:]
         # A file that was not read may have runs from there on.
@@ -154,9 +152,8 @@ async def read_sorted(  # noqa: PLR0913  # Which runs, and in which order.
     files = await archive.files_in(connection, run_filter.project_id, since, run_filter.ends_at(now))
     conditions = ArchiveConditions.of(run_filter).during(since, run_filter.ends_at(now))
     way = "ASC" if is_ascending else "DESC"
-    sql = f"""SELECT {_COLUMNS} FROM runs WHERE {conditions.sql}
- ORDER BY {column} {way} NULLS LAST, occurred_at DESC, id DESC, project_id LIMIT {limit}"""
-    return await _stored(await archive.ask(files, sql, conditions.values))
+    which = f"WHERE {conditions.sql} ORDER BY {column} {way} NULLS LAST, occurred_at DESC, id DESC, project_id"
+    return await _first(archive, files, which, conditions.values, limit)
 
 
 async def read_totals(archive: ArchivedRuns, connection: Connection, run_filter: RunFilter, now: datetime) -> Totals:
@@ -186,9 +183,8 @@ async def find(  # noqa: PLR0913  # What is looked for, where and when.
     """
     since, until = (near - _AROUND, near + _AROUND) if near else (None, None)
     files = await archive.files_in(connection, project_id, since, until)
-    sql = f"""SELECT {_COLUMNS} FROM runs WHERE project_id = $1::text AND {column} = $2::text
- ORDER BY occurred_at, id LIMIT {limit}"""
-    return await _stored(await archive.ask(files, sql, [project_id, value]))
+    which = f"WHERE project_id = $1::text AND {column} = $2::text ORDER BY occurred_at, id"
+    return await _first(archive, files, which, [project_id, value], limit)
 
 
 def _times(
@@ -210,6 +206,26 @@ def _in_order(files: Sequence[KeptFile], direction: Direction) -> list[KeptFile]
     if direction is Direction.OLDER:
         return sorted(files, key=lambda file: file.last_at, reverse=True)
     return sorted(files, key=lambda file: file.first_at)
+
+
+async def _first(  # noqa: PLR0913, PLR0917  # The parts of a question.
+    archive: ArchivedRuns,
+    files: Sequence[KeptFile],
+    which: str,
+    values: Sequence[object],
+    limit: int,
+    seconds: float | None = None,
+) -> tuple[StoredRun, ...]:
+    """Read the first of these runs in their order. Raises `ArchiveError` and `MissingExtra`."""
+    if len(files) > limit:
+        # Most files have none of them, and to read all columns of each takes longer than to look for these runs before.
+        times = defaultdict[str, list[datetime]](list)
+        places = f"SELECT project_id, epoch_us(occurred_at) FROM runs {which} LIMIT {limit}"
+        for project_id, at in await archive.ask(files, places, values, seconds):
+            times[project_id].append(read_time(at))
+        files = [one for one in files if any(one.first_at <= at <= one.last_at for at in times[one.project_id])]
+    sql = f"SELECT {_COLUMNS} FROM runs {which} LIMIT {limit}"
+    return await _stored(await archive.ask(files, sql, values, seconds))
 
 
 async def _stored(rows: Rows) -> tuple[StoredRun, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
+from itertools import product
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -140,6 +141,24 @@ async def sorts(own: Database, run_filter: RunFilter, runs: ArchivedRuns | None)
                     assert answer.problem is None
                     found.append([f"{run.project_id} {run.id}" for run in answer.runs])
     return found
+
+
+async def test_the_first_runs_of_more_files_than_runs_are_the_first_of_all(
+    own: Database, folder: Path, runs: ArchivedRuns
+) -> None:
+    await archive_all(own, folder)
+
+    looked_at = 0
+    async with own.snapshot() as connection:
+        for run_filter, direction in product(FILTERS, Direction):
+            position = Position(direction)
+            kept = await archived.files_for(runs, connection, run_filter, NOW, position)
+            asked = runs, kept, run_filter, NOW, position
+            every, few = [(await archived.walk(*asked, limit=limit)).runs for limit in (1_000, max(len(kept) - 1, 1))]
+            assert few == every[: len(few)]
+            assert len(few) == min(len(every), max(len(kept) - 1, 1))
+            looked_at += len(few)
+    assert looked_at > len(FILTERS)
 
 
 async def test_lists_files_and_totals_are_as_before(own: Database, folder: Path, runs: ArchivedRuns) -> None:
