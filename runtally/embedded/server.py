@@ -51,6 +51,9 @@ LOG_BYTES = 10 * 1024 * 1024
 # What Postgres says while another server has the data, or processes of a killed one are still about.
 STILL_IN_USE = re.compile(r"lock file .* already exists|shared memory block .* still in use")
 CONFIGURATION = {
+    # After a checkpoint each page is logged whole once, packed; with random ids that is one a run. How much is to be replayed
+    # after a crash stays bounded by max_wal_size.
+    "checkpoint_timeout": "15min",
     "cluster_name": "runtally",
     "listen_addresses": "",
     "log_checkpoints": "off",
@@ -60,7 +63,6 @@ CONFIGURATION = {
     # Several workers with a full pool each, and the command line.
     "max_connections": "200",
     "port": PORT,
-    # After a checkpoint each page is logged whole once; packed, a run takes a twelfth less of the log.
     "wal_compression": "on",
 }
 CREATE_DATABASE = r"""
