@@ -4,8 +4,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-ALL_ROWS = tuple(range(1, 24))
-NAMED = {"otlp": 19, "cells": 21, "archive": 22, "connections": 23}
+ALL_ROWS = tuple(range(1, 25))
+NAMED = {"otlp": 19, "cells": 21, "archive": 22, "connections": 23, "volume": 24}
 ALL_SIZES = (0.1, 1.0, 10.0, 20.0)
 
 

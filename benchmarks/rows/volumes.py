@@ -77,10 +77,8 @@ def ingest_rows(sizes: Sequence[Size]) -> list[Row]:
     ]
 
 
-def metrics_rows(sizes: Sequence[Size]) -> list[Row]:
-    """Row 4: the largest size up to 10 M compared with the smallest."""
-    first = sizes[0]
-    size = max((each for each in sizes if each.runs <= 10_000_000), key=lambda each: each.runs, default=first)  # noqa: PLR2004  # The goal's.
+def metrics_rows(first: Size, size: Size) -> list[Row]:
+    """Row 4: a size compared with the smallest."""
     rows = []
     for name in RANGES:
         now, before = size.metrics[name], first.metrics[name]
