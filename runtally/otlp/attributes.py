@@ -103,7 +103,7 @@ FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
         (
             "anthropic.usage.cache_creation.ephemeral_1h_input_tokens", "langfuse.observation.usage_details",
             "ai.response.providerMetadata", "langsmith.metadata.usage_metadata", "metadata.usage_object",
-            "gen_ai.usage.input_token_details", "mlflow.chat.tokenUsage", *_OF_SPEECH,
+            "gen_ai.usage.input_token_details", "mlflow.chat.tokenUsage", "gen_ai.usage.raw", *_OF_SPEECH,
         ),
     ),
     "reasoning": (
@@ -114,7 +114,7 @@ FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
             "llm.token_count.completion_details.reasoning", "ai.usage.reasoningTokens",
             "ai.usage.outputTokenDetails.reasoningTokens", "langfuse.observation.usage_details",
             "ai.response.providerMetadata", "langsmith.metadata.usage_metadata", "metadata.usage_object",
-            "gen_ai.usage.output_token_details", "mirascope.response.usage",
+            "gen_ai.usage.output_token_details", "mirascope.response.usage", "gen_ai.usage.raw",
         ),
     ),
     "tier": (
@@ -192,6 +192,7 @@ FIELDS: Mapping[str, tuple[Parser, str, tuple[str, ...]]] = {
         ),
     ),
     "tags": (parse.texts, "`tags`", ("langfuse.trace.tags", "tag.tags")),
+    "took": (parse.seconds, "`latencyMs`, where Logfire tells a stream at its end", ("duration",)),
     "first_token_s": (
         parse.seconds, "`timeToFirstTokenMs`, from seconds",
         (
@@ -253,6 +254,7 @@ PARTS: Mapping[str, Callable[[Value], Found]] = {
     "ai.response.providerMetadata": parse.provider_metadata,
     "hidden_params": parse.hidden_params,
     "metadata.usage_object": parse.usage_object,
+    "gen_ai.usage.raw": parse.usage_details,
     "gen_ai.usage.input_token_details": parse.literal,
     "gen_ai.usage.output_token_details": parse.literal,
     "lk.llm_metrics": parse.total_of_livekit,

@@ -38,7 +38,7 @@ from runtally.otlp.nesting import Below, Lineage, brief, joined, keep_innermost
 from runtally.otlp.origins import Origins, ProjectRule, valid_project
 from runtally.otlp.recent import Recent, SpanPlace
 from runtally.otlp.runs import INVALID_ID, stored_run
-from runtally.otlp.spans import counts_apart, has_failed, is_call, output_of, vendor_of
+from runtally.otlp.spans import counts_apart, has_failed, is_call, output_of, start_of, vendor_of
 from runtally.otlp.twins import keep_one_of_each
 from runtally.otlp.values import LogRecord, Malformed, Metric, Rules, Span, Wanted
 from runtally.settings import Settings
@@ -396,7 +396,8 @@ def call_of(span: Span, key: bytes, project_id: str, of_resource: Facts, more: f
         facts["provider"] = vendor
     normalize_tokens(facts, has_failed=failed)
     drop_counts_of_cache(facts)
-    resolve_first_token(facts, span.start, span.end)
+    start = start_of(span, facts)
+    resolve_first_token(facts, start, span.end)
     ended = ending(facts, span.exception_type, has_failed=failed)
     trace_id = span.trace_id.hex()
     return Call(
@@ -407,9 +408,9 @@ def call_of(span: Span, key: bytes, project_id: str, of_resource: Facts, more: f
         project_id=project_id,
         resource=span.resource,
         scope=span.scope,
-        start=span.start,
+        start=start,
         end=span.end,
-        latency_ms=latency_ms(span.start, span.end),
+        latency_ms=latency_ms(start, span.end),
         status=ended.status,
         error_code=ended.error_code,
         facts=facts,

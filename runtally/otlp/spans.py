@@ -45,6 +45,7 @@ _REQUEST_TYPES = _LITELLM | {f"a{name}" for name in _LITELLM}
 _AG2_CALLS = frozenset({"compaction", "aggregation"})
 _MLFLOW_CALLS = frozenset({"CHAT_MODEL", "LLM", "EMBEDDING"})
 _BEEAI = "openinference.instrumentation.beeai"
+_OF_LOGFIRE = frozenset({"logfire.openai", "logfire.anthropic"})
 _KNOWN_OPERATIONS = frozenset({"chat", "text_completion", "generate_content", "embeddings"})
 _OTHER_OPERATIONS = frozenset({"plan", "retrieval", "fetch_response"})
 _OTHER_STARTS = ("create_", "invoke_", "execute_")
@@ -59,6 +60,8 @@ def is_call(span: Span) -> bool:
     attributes = span.attributes
     # Most spans are about other things, and have none of these attributes.
     if _TELLING.isdisjoint(attributes) or span.name in _NO_CALLS or attributes.get(LOGFIRE_TYPE) == _PENDING:
+        return False
+    if span.scope in _OF_LOGFIRE and _begins_a_stream(span):
         return False
     for name, decide in _RULES:
         if name in attributes and (said := _said(attributes, name)):
@@ -99,6 +102,11 @@ def _is_operation(operation: str, span: Span) -> bool:
 def _says_what(span: Span) -> bool:
     """Return whether anything is known of the call: of refused calls and of embeddings BeeAI has spans that say nothing."""
     return span.scope != _BEEAI or _has_model(span.attributes) or _has_count(span.attributes) or has_failed(span)
+
+
+def _begins_a_stream(span: Span) -> bool:
+    """Return whether Logfire has written no answer into the span: that of a stream is a log of its own, at its end."""
+    return "gen_ai.response.id" not in span.attributes and not _has_count(span.attributes) and not has_failed(span)
 
 
 def _is_request(attributes: Attributes) -> bool:
@@ -182,6 +190,12 @@ def counts_apart(span: Span, provider: str, model: str) -> bool:
     is_claude = "claude" in model and stored_name(provider) in _OF_CLAUDE
     last = _BESIDE.get(span.scope) or (_BESIDE_WITH_CLAUDE.get(span.scope) if is_claude else None)
     return last is not None and _numbers(span.scope_version) <= _numbers(last)
+
+
+def start_of(span: Span, facts: Mapping[str, Any]) -> int:
+    """Return when the call began, which Logfire tells of a stream by how long it took."""
+    took: int = facts.get("took", 0) if span.scope in _OF_LOGFIRE and span.start == span.end else 0
+    return span.start - took * 1_000_000
 
 
 def output_of(span: Span, facts: Mapping[str, Any]) -> int:

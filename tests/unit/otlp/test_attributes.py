@@ -19,6 +19,7 @@ IN_PARTS: dict[str, dict[str, Any]] = {
     "llm.invocation_parameters": {"model": "m", "tools": [{"description": "never decoded"}]},
     "metadata": {"ls_model_name": "m", "thread_id": "never decoded"},
     "langfuse.observation.usage_details": USAGE,
+    "gen_ai.usage.raw": USAGE,
     "langfuse.observation.cost_details": {"total": 0.5, "input": 0.4},
     "ai.response.providerMetadata": {
         "anthropic": {
@@ -78,7 +79,7 @@ EXPECTED = {
 SENT: dict[str, Value] = {
     "input": 10, "output": 5, "total": 15, "cached": 4, "written": 6, "reasoning": 2, "audio_input": 1, "audio_output": 3,
     "audio_cached": 1, "cost": 0.5, "http_status": 429, "tags": ["a", "b"], "finish_reasons": ["stop"], "streamed": True, "cache_hit": True,
-    "first_token_s": 0.25, "first_token_ms": 250.4, "units": 5,
+    "first_token_s": 0.25, "first_token_ms": 250.4, "took": 0.25, "units": 5,
 }  # fmt: skip
 OF_LANGFUSE = "langfuse.observation.usage_details"
 OF_ONE: dict[tuple[str, str], tuple[Value, Any]] = {
@@ -92,6 +93,7 @@ READ: dict[str, Any] = {
     **SENT,
     "cost": Decimal("0.5"),
     "first_token_s": 250,
+    "took": 250,
     "first_token_ms": 250,
     "units": {"cacheWrite1h": 5},
 }

@@ -532,6 +532,33 @@ def test_mirascopes_models_have_their_price_and_its_own_object_the_parts_of_its_
     assert has(run, provider="openai", model="gpt-5.4", reasoning_tokens=31, **WHOLE)
 
 
+def test_a_stream_by_logfire_is_one_run_with_the_counts_of_its_end_and_as_long_as_it_says() -> None:
+    begun: dict[str, Value] = {
+        "logfire.span_type": "span",
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "anthropic",
+        "gen_ai.request.model": "claude-opus-4-6",
+    }
+    raw = '{"input_tokens":2011,"cache_read_input_tokens":401,"cache_creation_input_tokens":198,"cache_creation":{"ephemeral_1h_input_tokens":90},"output_tokens":97}'
+    ended: dict[str, Value] = {
+        **begun,
+        "logfire.span_type": "log",
+        "duration": 1.25,
+        "gen_ai.response.id": "msg_1",
+        "gen_ai.usage.input_tokens": 2610,
+        "gen_ai.usage.output_tokens": 97,
+        "gen_ai.usage.cache_read.input_tokens": 401,
+        "gen_ai.usage.cache_creation.input_tokens": 198,
+        "gen_ai.usage.raw": raw,
+    }
+    spans = [span(begun), span(ended, 2, start_ms=1_300, ms=0)]
+
+    run = the_run(scoped("logfire.anthropic", *spans))
+
+    assert has(run, latency_ms=1_250, units={"cacheWrite1h": 90}, **WHOLE)
+    assert has(the_run(scoped("logfire.openai", span(begun, status=REFUSED))), status="error")
+
+
 def test_a_failed_call_of_mlflow_has_its_model_in_quotes_and_a_bare_one_is_somebody_elses() -> None:
     sent: dict[str, Value] = {"gen_ai.operation.name": "chat", "model": '"gpt-5-mini"'}
 
