@@ -63,4 +63,4 @@ def _wrong(text: str, tag: str | None, at: datetime, now: datetime) -> Iterator[
     if tag is not None and (len(tag) > MAX_TAG or "\0" in tag):
         yield Detail("tag", f"Give a tag of at most {MAX_TAG} characters, or none.")
     if not _FIRST <= at <= now + _MOST_AHEAD:
-        yield Detail("at", "Give a time from the year 2000 to a year from now.")
+        yield Detail("at", "Enter a time such as 2026-12-01T09:30, from the year 2000 to a year from now.")

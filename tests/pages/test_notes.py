@@ -1,5 +1,7 @@
 """Notes on dates: added and deleted in a project's settings, and marked on its charts."""
 
+import re
+
 from quart.typing import TestClientProtocol as Browser
 
 from runtally.clock import system_clock
@@ -32,6 +34,7 @@ async def test_a_note_is_added_marked_on_the_chart_by_tag_and_deleted(
     gone = await reader.post(f"{settings}/{note_id}/remove")
 
     assert (wrong.status_code, empty.status_code) == (422, 422)
+    assert {"note-text-error", "note-at-error"} <= set(re.findall(r'id="([^"]+)"', await wrong.get_data(as_text=True)))
     assert "Enter a time such as" in await wrong.get_data(as_text=True)
     assert added.status_code == everyone.status_code == gone.status_code == 303
     assert "Prompt &lt;v2&gt;" in listed

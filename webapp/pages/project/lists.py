@@ -5,7 +5,7 @@ Each has a form for another one, and a button that takes one away.
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import ClassVar
 
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ from runtally import names as name_rules
 from runtally import tracking
 from runtally.access import notes as project_notes
 from runtally.access import projects
-from runtally.errors import Detail, InvalidNameRule, InvalidNote, InvalidTrackedKey, StoreUnavailable
+from runtally.errors import InvalidNameRule, InvalidNote, InvalidTrackedKey, StoreUnavailable
 from runtally.models.dimension import MAX_TRACKED_KEYS, KeyState
 from runtally.models.project import NameStorage, Note
 from runtally.usage.dimensions import canonical_key
@@ -96,16 +96,11 @@ async def remove_note(project_id: str, note_id: int) -> ResponseReturnValue:
 
 
 def _moment(text: str) -> datetime | None:
-    """Read a time in the reader's zone; nothing stands for now. Raises `InvalidNote`."""
-    if not text.strip():
-        return None
-    try:
-        at = datetime.fromisoformat(text.strip())
-        return at if at.tzinfo else at.replace(tzinfo=zone.current())
-    except ValueError:
-        raise InvalidNote(
-            details=(Detail("at", "Enter a time such as 2026-12-01T09:30, or leave it empty."),)
-        ) from None
+    """Read a time in the reader's zone; nothing stands for now, and what is no time for one that no note can have."""
+    with suppress(ValueError):
+        at = datetime.fromisoformat(text.strip()) if text.strip() else None
+        return at if at is None or at.tzinfo else at.replace(tzinfo=zone.current())
+    return datetime.min.replace(tzinfo=UTC)
 
 
 async def _notes_page(session: AsyncSession, project_id: str) -> NotesPage:
