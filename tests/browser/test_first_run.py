@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import drawn
 from tests.serving import Server
@@ -48,3 +48,12 @@ def test_a_key_that_is_made_on_the_way_is_in_the_program_that_was_open(page: Pag
 
     expect(page.get_by_text("First run received")).to_be_visible()
     assert page.locator("[hx-trigger^=every]").count() == 0
+
+
+def test_without_javascript_the_page_asks_to_be_looked_at_again(browser: Browser, never_used_server: Server) -> None:
+    page = browser.new_context(java_script_enabled=False).new_page()
+    for path in ("/", "/projects/my-project/send"):
+        page.goto(f"{never_used_server.url}{path}")
+        expect(page.get_by_text("This page updates")).to_be_hidden()
+        page.get_by_role("link", name="Look again").click()
+        expect(page).to_have_url(f"{never_used_server.url}{path}")
