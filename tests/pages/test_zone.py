@@ -16,7 +16,7 @@ from runtally.models.user import Role
 from runtally.services import Services
 from tests.factories import make_run
 from tests.pages.conftest import Invite, Post
-from tests.pages.looking import Outline, html_of, text_of
+from tests.pages.looking import PARTIAL, Outline, html_of, text_of
 
 TOKYO = timedelta(hours=9)
 
@@ -64,7 +64,7 @@ async def test_times_of_a_form_are_in_the_zone_that_it_names(reader: Browser, po
     typed = {"since": f"{since + TOKYO:%Y-%m-%dT%H:%M}", "until": f"{until + TOKYO:%Y-%m-%dT%H:%M}"}
     asked = f"since={typed['since']}&until={typed['until']}&zone=Asia/Tokyo"
 
-    response = await reader.get(f"/runs?project={project_id}&column=run&{asked}")
+    response = await reader.get(f"/runs?project={project_id}&column=run&{asked}", headers=PARTIAL)
     listed = text_of(await response.get_data(as_text=True))
     report = await html_of(reader, f"/projects/{project_id}?{asked}")
 
