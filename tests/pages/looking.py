@@ -12,6 +12,7 @@ async def html_of(reader: Browser, url: str, status: int = 200, *, headers: dict
     html: str = await response.get_data(as_text=True)
     assert response.status_code == status, html
     assert response.headers["Content-Type"].startswith("text/html")
+    assert "<title>None<" not in html
     return html
 
 

@@ -31,6 +31,7 @@ async def test_a_report_is_uploaded_and_compared(reader: Browser) -> None:
     assert status == 303, html
 
     page = await html_of(reader, url)
+    assert "<title>Bill of " in page
     found = text_of(page)
 
     assert "Bill of openrouter, 2 Mar \u2013 3 Mar 2026" in found

@@ -78,7 +78,7 @@ class BillPage(Page, frozen=True):
     reprice_url: str
 
     @property
-    def title(self) -> str:
+    def document_title(self) -> str:
         return f"Bill of {self.bill.provider}, {_period(self.bill)}"
 
 

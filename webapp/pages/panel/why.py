@@ -25,7 +25,7 @@ from webapp.pages.panel.grouping import read_names
 from webapp.pages.panel.narrowing import toggled
 from webapp.pages.panel.panel import compared_with
 from webapp.project_pages import VALUE
-from webapp.rendering import Page, render
+from webapp.rendering import Page, render, wants_part
 from webapp.report import Cell, Column, Head, Table, table_of
 from webapp.security import signed_in
 from webapp.view import View, is_open
@@ -70,6 +70,11 @@ class WhyPage(Page, frozen=True):
     back_url: str
     left_out: str
     """The dimensions that cannot be asked for, in a sentence."""
+
+    @property
+    def document_title(self) -> str | None:
+        """The card keeps the title of the page that it is on."""
+        return None if wants_part() else "Why cost changed"
 
 
 @blueprint.get("/why")
