@@ -147,7 +147,7 @@ fix: $(VENV)/.synced-dev ## Format, and repair what the linters can
 	$(BIN)/ruff format --quiet .
 	$(BIN)/djlint --reformat --quiet templates
 
-findings: ## Try what real programs do otherwise than one would guess, 2 min; needs PyPI and npm
+findings: ## Try what real programs do otherwise than one would guess, half an hour; needs PyPI and npm
 	@for script in findings/*.sh; do timeout 300 bash $$script > /dev/null 2>&1; \
 	  case $$? in 0) say=unchanged ;; 1) say=changed ;; *) say="not tried" ;; esac; printf '%-50s %s\n' "$$script" "$$say"; done
 
